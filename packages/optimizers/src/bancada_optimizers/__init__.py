@@ -1,0 +1,3 @@
+"""Optimizers, schedules, precision and regularisation for Transformers."""
+
+__version__ = "0.1.0"
