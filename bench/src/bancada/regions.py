@@ -1,0 +1,168 @@
+"""Where a contender is fastest: regions of the axis that matters, and the axes on which the answer depends."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bancada.comparisons import MOST_CASES, SuiteRows, geometric_mean, in_order, joint
+
+
+def others(suite: SuiteRows) -> list[str]:
+    """Who ours are measured against: peers, and the reference whoever wrote it."""
+    return [e.id for e in suite.entrants.values() if not e.ours or e.reference]
+
+
+def reference(suite: SuiteRows) -> str:
+    """The plain computation everything is compared with; '' where the suite names none."""
+    return next((e.id for e in suite.entrants.values() if e.reference), "")
+
+
+def measured(suite: SuiteRows, ids: Iterable[str]) -> list[str]:
+    """Those of `ids` that were measured at some case."""
+    return [i for i in ids if any(i in suite.ok(case) for case in suite.cells)]
+
+
+def fastest(suite: SuiteRows, ids: Sequence[str], cases: Iterable[str] | None = None) -> str:
+    """Of `ids`, the one that the fewest of the others beat over the common cases; '' where none was measured there."""
+    chosen = list(suite.cells if cases is None else cases)
+    present = [i for i in ids if any(i in suite.ok(case) for case in chosen)]
+
+    def lost(a: str) -> tuple[int, float]:
+        means = [m for b in present if b != a and (m := geometric_mean(suite.common(a, b, chosen))) is not None]
+        return sum(m.value > 1 for m in means), max((m.value for m in means), default=1.0)
+
+    return min(present, key=lost, default="")
+
+
+def best_of_ours(suite: SuiteRows) -> str:
+    """The fastest of our contenders, the reference apart; '' where none was measured."""
+    return fastest(suite, [e.id for e in suite.entrants.values() if e.ours and not e.reference])
+
+
+def cases_at(suite: SuiteRows, xs: Iterable[Any]) -> list[str]:
+    """The cases at these values of the axis that matters."""
+    wanted = set(xs)
+    return [case for case in suite.cells if suite.x(case) in wanted]
+
+
+def region(suite: SuiteRows, a: str, rivals: Sequence[str]) -> list[Any]:
+    """The sizes, side by side, where a beats every rival measured there: those that reach the top, else the most."""
+    runs: list[list[Any]] = [[]]
+    for x in suite.xs():
+        cases = cases_at(suite, [x])
+        outcomes = {joint(found) for b in rivals if b != a and (found := suite.common(a, b, cases))}
+        runs[-1].append(x) if outcomes == {"faster"} else runs.append([])
+    return runs[-1] or max(runs, key=len)
+
+
+def where(suite: SuiteRows, xs: Sequence[Any]) -> str:
+    """A region in words: `At 4,096 tokens and more`."""
+    every = suite.xs()
+
+    def say(x: Any) -> str:
+        text = f"{x:,}" if isinstance(x, (int, float)) and not isinstance(x, bool) else str(x)
+        return f"{text} {suite.unit}" if suite.unit else f"{suite.x_axis} {text}".strip()
+
+    if not suite.x_axis or every == [None]:
+        return "In the cases measured"
+    if len(xs) == len(every):
+        return f"At {say(xs[0])}" if len(xs) == 1 else f"At every size measured ({plain(xs[0])} to {say(xs[-1])})"
+    if not all(isinstance(x, (int, float)) for x in every):
+        return f"At {suite.x_axis} " + ", ".join(map(str, xs))
+    if xs[-1] == every[-1]:
+        return f"At {say(xs[0])}" + (" and more" if len(xs) > 1 else "")
+    if xs[0] == every[0]:
+        return f"Up to {say(xs[-1])}" if len(xs) > 1 else f"At {say(xs[0])}"
+    return f"From {plain(xs[0])} to {say(xs[-1])}" if len(xs) > 1 else f"At {say(xs[0])}"
+
+
+@dataclass(frozen=True)
+class Part:
+    """A share of a suite's cases, about which something simple can be said: all, or those with one value of an axis."""
+
+    prefix: str
+    suite: SuiteRows
+
+
+def parts(suite: SuiteRows, ours: str, rivals: Sequence[str]) -> list[Part]:
+    """The whole suite; or its cases by value of the one axis that makes the outcome at each size much clearer."""
+    best, chosen = clarity([suite], ours, rivals) + 0.2, [Part("", suite)]
+    for name, groups in splits(suite, list(suite.cells)):
+        inside = [suite.only(cases) for cases in groups.values()]
+        if len(groups) <= 3 and all(s.common(ours, rival) for s in inside for rival in rivals):
+            clear = clarity(inside, ours, rivals)
+            if clear > best:
+                prefixes = (f"With {name} {value}, " for value in groups)
+                best, chosen = clear, [Part(prefix, s) for prefix, s in zip(prefixes, inside, strict=True)]
+    return chosen
+
+
+def clarity(inside: Sequence[SuiteRows], ours: str, rivals: Sequence[str]) -> float:
+    """The share of sizes, over parts and rivals, at which all cases say the same."""
+    outcomes = [
+        joint(found)
+        for suite in inside
+        for x in suite.xs()
+        for rival in rivals
+        if (found := suite.common(ours, rival, cases_at(suite, [x])))
+    ]
+    return sum(outcome != "mixed" for outcome in outcomes) / len(outcomes) if outcomes else 0.0
+
+
+def plain(x: Any) -> str:
+    """A value as people write it: `4,096`."""
+    return f"{x:,}" if isinstance(x, (int, float)) and not isinstance(x, bool) else str(x)
+
+
+def lower(text: str) -> str:
+    """The text with a small first letter, for the middle of a sentence."""
+    return text[:1].lower() + text[1:]
+
+
+def holders(suite: SuiteRows, x: Any) -> tuple[str, ...]:
+    """Who is fastest at a size: one, several that are level, or nobody in particular."""
+    cases = [case for case in cases_at(suite, [x]) if suite.ok(case)]
+    if not cases:
+        return ()
+    sets = [suite.unbeaten(case) for case in cases]
+    alone = Counter(found[0] for found in sets if len(found) == 1)
+    level = Counter(contender for found in sets for contender in found)
+    for contender, number in alone.most_common(1):
+        if number >= MOST_CASES * len(cases):
+            return (contender,)
+    return tuple(sorted(c for c, number in level.items() if number >= MOST_CASES * len(cases)))
+
+
+def depends(suite: SuiteRows, xs: Sequence[Any]) -> str:
+    """Names the axis that decides, where one does."""
+    cases = [case for case in cases_at(suite, xs) if suite.ok(case)]
+    for name, groups in splits(suite, cases):
+        chosen = {value: holders(suite.only(inside), xs[-1]) for value, inside in groups.items()}
+        if all(chosen.values()) and len(set(chosen.values())) > 1:
+            said = (f"{' or '.join(suite.entrants[h].label for h in who)} with {name} {v}" for v, who in chosen.items())
+            return ", ".join(said)
+    return "it depends on the case"
+
+
+def splits(suite: SuiteRows, cases: Sequence[str]) -> list[tuple[str, dict[str, list[str]]]]:
+    """The other axes that take a few values in these cases, with the cases of each value."""
+    found = []
+    names = [name for name in (suite.axes[cases[0]] if cases else ()) if name != suite.x_axis]
+    for name in names:
+        groups = {word(v): [c for c in cases if suite.axes[c].get(name) == v] for v in values(suite, cases, name)}
+        if 2 <= len(groups) <= 4:
+            found.append((name, groups))
+    return found
+
+
+def values(suite: SuiteRows, cases: Sequence[str], name: str) -> list[Any]:
+    """The values of an axis in these cases, in order."""
+    return in_order({suite.axes[case].get(name) for case in cases})
+
+
+def word(value: Any) -> str:
+    """A value of an axis in words."""
+    return str(value).lower() if isinstance(value, bool) else plain(value)
