@@ -1,0 +1,269 @@
+"""What a benchmark item does: a race over one case (the sweep's way) or one contender alone (the plain way)."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from bancada import ceilings, cells, rows
+from bancada.clock import Clock, clock_for
+from bancada.heartbeat import Heartbeat
+from bancada.parent import ROWS
+from bancada.race import Race
+from bancada.screen import Entrant, Failed, Question, ask, check, failure, screen
+from bancada.settings import Job, JobCase, Settings
+from bancada.suite import Case, Contender, Device, KernelSuite
+
+PARTS = "parts.jsonl"
+SMALL_FLOPS = 1e7  # below this, waking a second thread costs more than it brings and adds noise
+
+
+def threads_for(suite: KernelSuite, case: Case, device: Device) -> int:
+    """Threads for a case: one for small operations on a CPU, else all that the device was given."""
+    return 1 if device.type == "cpu" and suite.work(case).flops < SMALL_FLOPS else device.threads
+
+
+@dataclass
+class Parts:
+    """Seconds by part of the work (oracle, screen, race), so that the harness's own cost can be told."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextlib.contextmanager
+    def part(self, name: str) -> Iterator[None]:
+        """Counts what happens inside."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+
+    def append(self, path: Path) -> None:
+        """Adds the parts to a file of lines, and starts again from nothing."""
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(self.seconds) + "\n")
+        self.seconds = {}
+
+
+class Worker:
+    """A child process's hold on its job: the run folder, the clock, and which cells are done."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.clock: Clock = clock_for(job.device)
+        self.heart = Heartbeat(job.run_dir)
+        self.parts = Parts()
+        self.rows_path = job.run_dir / ROWS
+        self.matmul_ceiling, self.copy_ceiling = dict(job.matmul_ceiling), dict(job.copy_ceiling)
+        self.done = {
+            (row["suite"], row["case"], row["contender"])
+            for row in rows.read(self.rows_path).rows
+            if row["kind"] == "cell"
+        }
+
+    def write(self, found: list[rows.Row]) -> None:
+        """Appends rows together."""
+        rows.append(self.rows_path, found)
+
+    def raise_ceilings(self, dtype: str) -> None:
+        """Measures a dtype's ceilings once more and keeps the higher figures, with rows that say so."""
+        again = ceilings.measure(self.job.device, (dtype,), seconds=2.0)
+        pairs = (("matmul", self.matmul_ceiling, again.matmul), ("copy", self.copy_ceiling, again.copy))
+        for name, known, found in pairs:
+            if found[dtype] > known.get(dtype, 0.0):
+                known[dtype] = found[dtype]
+                self.write([cells.ceiling(name, dtype, "during", found[dtype], self.job.device, self.run)])
+
+    @property
+    def run(self) -> str:
+        """The run's name."""
+        return str(self.job.stamp["run"])
+
+
+@dataclass
+class RaceItem:
+    """One case, all its contenders."""
+
+    worker: Worker
+    suite: KernelSuite
+    planned: JobCase
+
+    @property
+    def id(self) -> str:
+        """The item's name."""
+        return f"{self.suite.id}:{self._case().id}"
+
+    def _case(self) -> Case:
+        return self.suite.case(**self.planned.axes)
+
+    def run(self, benchmark: Any) -> None:
+        """Screens and races every contender that has no row yet; every one of them has a row afterwards."""
+        worker, case = self.worker, self._case()
+        waiting = [name for name in self.planned.contenders if (self.suite.id, case.id, name) not in worker.done]
+        if not waiting:
+            pytest.skip("every cell of this case is measured already")
+        threads = threads_for(self.suite, case, worker.job.device)
+        torch.set_num_threads(threads)
+        try:
+            self._measure(benchmark, case, [self.suite.contender(name) for name in waiting], threads)
+        finally:
+            worker.parts.append(worker.job.run_dir / PARTS)
+            torch.set_num_threads(worker.job.device.threads)
+            worker.heart.beat("between cases", worker.job.settings.call_limit_s)
+
+    def _measure(self, benchmark: Any, case: Case, contenders: list[Contender], threads: int) -> None:
+        worker, settings = self.worker, self.worker.job.settings
+        worker.heart.beat("oracle", settings.oracle_limit_s, self.suite.id, case.id)
+        with worker.parts.part("oracle"):
+            try:
+                question = ask(self.suite, case, worker.job.device, settings.seed)
+            except Exception as error:
+                self._lost(case, contenders, threads, error)
+                raise
+        with worker.parts.part("screen"):
+            entrants = [entrant for contender in contenders if (entrant := self._screen(contender, question, threads))]
+        if not entrants:
+            return
+        race = Race(entrants, worker.clock, settings, self.planned.budget_s, self._beat(case))
+        with worker.parts.part("race"):
+            race.run(benchmark)
+        self._finish(race, question, entrants, threads)
+
+    def _lost(self, case: Case, contenders: list[Contender], threads: int, error: Exception) -> None:
+        """Rows for a case whose inputs or answer could not be made."""
+        why = failure(error)
+        reason = f"inputs or float64 answer could not be made: {why.reason}"
+        status = "out_of_memory" if why.status == "out_of_memory" else "crashed"
+        if not self.worker.job.identical:
+            self.worker.write([self._cell(case, contender, threads, status, reason) for contender in contenders])
+
+    def _cell(
+        self,
+        case: Case,
+        contender: Contender,
+        threads: int,
+        status: str,
+        reason: str,
+        facts: dict[str, Any] | None = None,
+    ) -> rows.Row:
+        job = self.worker.job
+        return cells.cell(self.suite, case, contender, job.device, job.stamp, status, reason, threads, facts)
+
+    def _beat(self, case: Case) -> Any:
+        def beat(step: str, contender: str, limit_s: float) -> None:
+            self.worker.heart.beat(step, limit_s, self.suite.id, case.id, contender)
+
+        return beat
+
+    def _screen(self, contender: Contender, question: Question, threads: int) -> Entrant | None:
+        """The contender ready to race, or None with its row written."""
+        worker, beat = self.worker, self._beat(question.case)
+        try:
+            return screen(
+                contender,
+                question,
+                worker.job.device,
+                worker.clock,
+                worker.job.settings,
+                lambda step, limit: beat(step, contender.id, limit),
+            )
+        except Failed as failed:
+            if not worker.job.identical:
+                worker.write([self._cell(question.case, contender, threads, failed.status, failed.reason)])
+            return None
+
+    def _finish(self, race: Race, question: Question, entrants: list[Entrant], threads: int) -> None:
+        """Writes the rows of the race, together: the cells, the failures on the way, and every comparison."""
+        job, case = self.worker.job, question.case
+        if job.identical:
+            self.worker.write(
+                [cells.identical(self.suite.id, case.id, job.device, self.worker.run, race.comparisons())]
+            )
+            return
+        measured = dict(zip(race.names, race.times(), strict=True))
+        found: list[rows.Row] = []
+        invalid: set[str] = set()
+        for entrant in entrants:
+            name = entrant.contender.id
+            status, reason, facts = self._judged(entrant, race, question, measured)
+            if status != "ok":
+                invalid.add(name)
+            found.append(self._cell(case, entrant.contender, threads, status, reason, facts))
+        found += [
+            cells.pair(self.suite.id, case.id, job.device, self.worker.run, comparison)
+            for comparison in race.comparisons()
+            if not {comparison.a, comparison.b} & invalid
+        ]
+        self.worker.write(found)
+
+    def _judged(
+        self, entrant: Entrant, race: Race, question: Question, measured: dict[str, Any]
+    ) -> tuple[str, str, dict[str, Any]]:
+        """Status, reason and facts of one entrant after the race: its last timed answer is judged once more."""
+        name = entrant.contender.id
+        if name in race.failures:
+            failed = race.failures[name]
+            return failed.status, f"in the race: {failed.reason}", dict(entrant.facts)
+        facts = entrant.facts | self._timing(question.case, entrant, measured[name])
+        if cells.impossible(
+            facts
+        ):  # a busy moment may have made the ceiling low: it is measured again before anyone is blamed
+            self.worker.raise_ceilings(_dtype(question.case))
+            facts |= self._timing(question.case, entrant, measured[name])
+        if reason := cells.impossible(facts):
+            return "incorrect", reason, facts
+        try:
+            check(lambda: race.last[name], entrant.inputs, question)
+        except Failed as failed:
+            return failed.status, f"after the race: {failed.reason}", facts
+        return "ok", "", facts
+
+    def _timing(self, case: Case, entrant: Entrant, samples: Any) -> dict[str, Any]:
+        worker, dtype = self.worker, _dtype(case)
+        matmul, copy = worker.matmul_ceiling.get(dtype), worker.copy_ceiling.get(dtype)
+        return cells.timing(samples, entrant.loops, self.suite.work(case), matmul, copy, worker.job.device)
+
+
+def _dtype(case: Case) -> str:
+    return str(dict(case.axes).get("dtype", "fp32"))
+
+
+@dataclass
+class PlainItem:
+    """One contender at one case, as an ordinary pytest-benchmark test."""
+
+    suite: KernelSuite
+    case: Case
+    contender: Contender
+    device: Device
+    settings: Settings
+
+    @property
+    def id(self) -> str:
+        """The item's name."""
+        return f"{self.suite.id}:{self.case.id}:{self.contender.id}"
+
+    def run(self, benchmark: Any) -> None:
+        """Screens, then times; skips with the reason where the contender cannot run here."""
+        torch.set_num_threads(threads_for(self.suite, self.case, self.device))
+        clock = clock_for(self.device)
+        question = ask(self.suite, self.case, self.device, self.settings.seed)
+        try:
+            entrant = screen(self.contender, question, self.device, clock, self.settings, lambda step, limit: None)
+        except Failed as failed:
+            if failed.status == "unsupported":
+                pytest.skip(failed.reason)
+            pytest.fail(f"{failed.status}: {failed.reason}", pytrace=False)
+        benchmark.group = f"{self.suite.id} {self.case.id}"
+        benchmark.extra_info.update(entrant.facts)
+        cost = entrant.estimate_s * entrant.loops
+        rounds = max(self.settings.least_rounds, min(self.settings.rounds, int(self.settings.budget_s / cost)))
+        benchmark.pedantic(entrant.run, rounds=rounds, iterations=entrant.loops)

@@ -1,0 +1,228 @@
+"""A run from its plan to its report: folder, head, ceilings, jobs, A/A, foot."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import hashlib
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bancada import ceilings, cells, machine, rows
+from bancada.heartbeat import Current
+from bancada.parent import ROWS, Parent, job_environment
+from bancada.settings import Job, Settings
+from bancada.suite import Device, KernelSuite
+from bancada.sweep import Planned
+
+AA_SUITE = "harness.aa"
+PLAN, CATALOGUE, PARTS, LOG = "plan.json", "catalogue.json", "parts.jsonl", "children.log"
+Tick = Callable[[Current | None], None]
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """What to measure, on what, and how.
+
+    Args:
+        name: the sweep's.
+        planned: the cases.
+        suites: every registered suite.
+        device: what to measure on.
+        settings: how hard.
+        command: the command line, for the head of the run.
+        root: the checkout.
+        extra: further `module:function` registrations of suites.
+        aa: whether to race identical contenders too.
+    """
+
+    name: str
+    planned: Sequence[Planned]
+    suites: Mapping[str, KernelSuite]
+    device: Device
+    settings: Settings
+    command: str
+    root: Path
+    extra: tuple[str, ...] = ()
+    aa: bool = True
+
+    def key(self) -> str:
+        """What makes two runs the same run: an interrupted one with this key is gone on with."""
+        plan = [[one.suite.id, one.case.id, *one.contenders, one.budget_s] for one in self.planned]
+        facts = [
+            plan,
+            dataclasses.asdict(self.device),
+            dataclasses.asdict(self.settings),
+            machine.versions(),
+            _code(self.root),
+        ]
+        return hashlib.sha256(json.dumps(facts, sort_keys=True, default=list).encode()).hexdigest()[:16]
+
+
+def _code(root: Path) -> str:
+    """A hash of the measured code and the harness: a run is not gone on with after either has changed."""
+    digest = hashlib.sha256()
+    for folder in (root / "packages", root / "bench" / "src"):
+        for path in sorted(folder.rglob("*.py")):
+            if "tests" not in path.parts:
+                digest.update(str(path.relative_to(root)).encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+def folder_for(campaign: Campaign, runs: Path, fresh: bool) -> tuple[Path, bool]:
+    """The run folder, and whether it is gone on with: the newest interrupted one of the same key, or a new one."""
+    key = campaign.key()
+    if not fresh:
+        for plan in sorted(runs.glob(f"*/{PLAN}"), reverse=True):
+            if _plan_key(plan) == key and not finished(plan.parent):
+                return plan.parent, True
+    stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
+    name = f"{stamp}-{campaign.name}"
+    count = 1
+    while (runs / name).exists():
+        count += 1
+        name = f"{stamp}-{campaign.name}-{count}"
+    return runs / name, False
+
+
+def _plan_key(path: Path) -> str:
+    try:
+        return str(json.loads(path.read_text(encoding="utf-8")).get("key"))
+    except (OSError, ValueError):
+        return ""
+
+
+def finished(run_dir: Path) -> bool:
+    """Whether a run has come to its end."""
+    return any(row["kind"] == "end" for row in rows.read(run_dir / ROWS).rows)
+
+
+def execute(campaign: Campaign, run_dir: Path, tick: Tick) -> Path:
+    """Measures everything that has no row yet; the run folder."""
+    began = time.monotonic()
+    run_dir.mkdir(parents=True, exist_ok=True)
+    stamp = _stamp(campaign, run_dir.name)
+    _head(campaign, run_dir, stamp)
+    job = _job(campaign, run_dir, stamp)
+    parent = Parent(campaign.root, run_dir / LOG, tick)
+    before = _ceilings(campaign, job, "before")
+    job = dataclasses.replace(job, matmul_ceiling=before.matmul, copy_ceiling=before.copy)
+    for family in dict.fromkeys(one.suite.family for one in campaign.planned):
+        mine = [one for one in campaign.planned if one.suite.family == family]
+        parent.run(dataclasses.replace(job, cases=tuple(one.job() for one in mine)), mine)
+    aa_s = _aa(campaign, job, parent) if campaign.aa and AA_SUITE in campaign.suites else 0.0
+    _ceilings(campaign, job, "after")
+    foot = cells.common("end", run_dir.name) | {
+        "wall_s": time.monotonic() - began,
+        "part.aa_s": aa_s,
+        "part.start_s": parent.start_s,
+    }
+    rows.append(run_dir / ROWS, [foot | {f"part.{name}_s": seconds for name, seconds in _parts(run_dir).items()}])
+    return run_dir
+
+
+def _stamp(campaign: Campaign, run: str) -> dict[str, str | int]:
+    involved = " ".join(f"{name}={found}" for name, found in machine.versions().items())
+    return {"run": run, "driver": machine.driver(), "commit": machine.commit(campaign.root), "versions": involved}
+
+
+def _head(campaign: Campaign, run_dir: Path, stamp: Mapping[str, Any]) -> None:
+    """Writes plan, catalogue and the run's head, once."""
+    if (run_dir / PLAN).exists():
+        return
+    (run_dir / CATALOGUE).write_text(
+        json.dumps(catalogue(campaign.planned), ensure_ascii=False, indent=1), encoding="utf-8"
+    )
+    head = cells.common("run", run_dir.name) | {
+        "sweep": campaign.name,
+        "command": campaign.command,
+        "commit": stamp["commit"],
+        "device": campaign.device.type,
+        "device_name": campaign.device.name,
+    }
+    rows.append(run_dir / ROWS, [head | machine.environment(campaign.device)])
+    listed = [
+        {
+            "suite": one.suite.id,
+            "family": one.suite.family,
+            "case": one.case.id,
+            "axes": dict(one.case.axes),
+            "contenders": list(one.contenders),
+        }
+        for one in campaign.planned
+    ]
+    plan = {"sweep": campaign.name, "key": campaign.key(), "command": campaign.command, "cells": listed}
+    (run_dir / PLAN).write_text(json.dumps(plan, indent=1), encoding="utf-8")
+
+
+def catalogue(planned: Sequence[Planned]) -> dict[str, Any]:
+    """What the report needs to know of the suites and techniques, so that it renders where they are not installed."""
+    suites = {one.suite.id: one.suite for one in planned}.values()
+    techniques = {technique.id: dataclasses.asdict(technique) for suite in suites for technique in suite.techniques}
+    shown = ("id", "label", "technique", "origin", "reference", "precision", "backend", "compiles")
+    return {
+        "techniques": list(techniques.values()),
+        "suites": [
+            {
+                "id": suite.id,
+                "title": suite.title,
+                "family": suite.family,
+                "question": suite.question,
+                "x_axis": suite.x_axis,
+                "axes": [{"name": axis.name, "unit": axis.unit, "scale": axis.scale} for axis in suite.axes],
+                "contenders": [{name: getattr(contender, name) for name in shown} for contender in suite.contenders],
+            }
+            for suite in suites
+        ],
+    }
+
+
+def _job(campaign: Campaign, run_dir: Path, stamp: dict[str, str | int]) -> Job:
+    return Job(run_dir, (), campaign.device, campaign.settings, stamp, extra_suites=campaign.extra)
+
+
+def _ceilings(campaign: Campaign, job: Job, when: str) -> ceilings.Ceilings:
+    """Measures and writes the ceilings, unless an earlier start of this run has."""
+    path = job.run_dir / ROWS
+    had = [row for row in rows.read(path).rows if row["kind"] == "ceiling" and row["when"] == when]
+    if not had:
+        dtypes = sorted(
+            {str(dict(one.case.axes).get("dtype", "fp32")) for one in campaign.planned} & set(ceilings.TORCH_DTYPES)
+        )
+        found = ceilings.in_a_process_of_its_own(campaign.device, tuple(dtypes or ["fp32"]), job_environment(job))
+        figures = [("matmul", found.matmul), ("copy", found.copy)]
+        had = [
+            cells.ceiling(name, dtype, when, value, campaign.device, job.run_dir.name)
+            for name, values in figures
+            for dtype, value in values.items()
+        ]
+        rows.append(path, had)
+    by_name: dict[str, dict[str, float]] = {"matmul": {}, "copy": {}}
+    for row in had:
+        by_name[row["name"]][row["dtype"]] = float(row["value"])
+    return ceilings.Ceilings(by_name["matmul"], by_name["copy"])
+
+
+def _aa(campaign: Campaign, job: Job, parent: Parent) -> float:
+    """A small race of identical contenders, through the same frame as everything else; its seconds."""
+    began = time.monotonic()
+    suite = campaign.suites[AA_SUITE]
+    names = tuple(contender.id for contender in suite.contenders)
+    sizes = {"matmul": 128, "softmax": 256, "copy": 512}
+    planned = [Planned(suite, suite.case(operation=name, size=size), names, 6.0) for name, size in sizes.items()]
+    parent.run(dataclasses.replace(job, cases=tuple(one.job() for one in planned), identical=True), planned)
+    return time.monotonic() - began
+
+
+def _parts(run_dir: Path) -> dict[str, float]:
+    """Seconds by part of the work, over all children of the run."""
+    total: dict[str, float] = {}
+    path = run_dir / PARTS
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
+        for name, seconds in json.loads(line).items():
+            total[name] = total.get(name, 0.0) + seconds
+    return total

@@ -1,0 +1,185 @@
+"""What the command line shows: the plan, the progress, the verdicts."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from bancada import rows, verdicts
+from bancada.campaign import CATALOGUE, PLAN, Campaign
+from bancada.heartbeat import Current
+from bancada.machine import device as find_device
+from bancada.parent import ROWS
+from bancada.registry import discover
+from bancada.settings import Settings
+from bancada.sweep import START_S, Choice, Planned, Sweep, estimate_s, like, load, parse_sets, plan
+
+GUESSED_FLOPS_PER_S = {
+    "cpu": 4e10,
+    "cuda": 2e14,
+}  # a core's, a GPU's: only for a time estimate before anything is measured
+FIXED_S = {"cpu": 20.0, "cuda": 40.0}  # ceilings and the race of identical contenders
+REDRAW_S = 1.0
+
+
+@dataclass(frozen=True)
+class Choices:
+    """The options of `bancada sweep`, as typed."""
+
+    name: str = "auto"
+    suites: tuple[str, ...] = ()
+    families: tuple[str, ...] = ()
+    contenders: tuple[str, ...] = ()
+    sets: tuple[str, ...] = ()
+    like: Path | None = None
+    device: str = "auto"
+    threads: int | None = None
+    budget_s: float | None = None
+    rounds: int | None = None
+    extra: tuple[str, ...] = ()
+
+    def campaign(self, root: Path, command: str, aa: bool) -> Campaign:
+        """Checks everything and makes the plan; ValueError for whatever is wrong, before anything is written."""
+        choice = Choice(self.suites, self.families, self.contenders, parse_sets(self.sets))
+        optional = like(self.like) if self.like else {}
+        suites = _suites(self.extra)
+        chosen = find_device(self.device, self.threads)
+        sweep = self._sweep(root / "bench" / "sweeps", chosen.type)
+        sweep = dataclasses.replace(sweep, settings=self._settings(sweep.settings), blocks=self._blocks(sweep))
+        planned = plan(sweep, suites, choice, optional)
+        return Campaign(sweep.name, planned, suites, chosen, sweep.settings, command, root, self.extra, aa)
+
+    def _sweep(self, folder: Path, device_type: str) -> Sweep:
+        if self.name != "auto":
+            return load(self.name, folder)
+        if self.extra and self.suites:  # suites of one's own, at their defaults
+            return Sweep("auto", "Chosen on the command line", ())
+        return load("gpu" if device_type == "cuda" and (folder / "gpu.toml").is_file() else "cpu", folder)
+
+    def _settings(self, settings: Settings) -> Settings:
+        if self.budget_s is not None:
+            settings = dataclasses.replace(settings, budget_s=self.budget_s)
+        if self.rounds is not None:
+            least, most = min(settings.least_rounds, self.rounds), max(self.rounds, settings.most_rounds)
+            settings = dataclasses.replace(settings, rounds=self.rounds, least_rounds=least, most_rounds=most)
+        return settings
+
+    def _blocks(self, sweep: Sweep) -> tuple:  # type: ignore[type-arg]
+        """The blocks, with the command line's budget in place of theirs."""
+        if self.budget_s is None:
+            return sweep.blocks
+        return tuple(dataclasses.replace(block, budget_s=self.budget_s) for block in sweep.blocks)
+
+
+def _suites(extra: tuple[str, ...]) -> dict:  # type: ignore[type-arg]
+    for one in extra:
+        if one.count(":") != 1:
+            raise ValueError(f"--suites-from {one!r}: write MODULE:FUNCTION")
+    try:
+        return discover(extra=extra)
+    except (ImportError, AttributeError) as error:
+        if not extra:
+            raise
+        raise ValueError(f"--suites-from {' '.join(extra)}: {error}") from None
+
+
+def show_plan(console: Console, campaign: Campaign) -> None:
+    """The plan of a dry run: every case, who races, and about how long it takes."""
+    total = FIXED_S[campaign.device.type] + START_S
+    for one in campaign.planned:
+        seconds = _estimate(one, campaign)
+        total += seconds
+        console.print(
+            f"{one.suite.id:24} {one.case.id:44} {len(one.contenders):3} contenders  about {seconds:5.0f} s",
+            markup=False,
+        )
+        for name in one.contenders:
+            if reason := one.suite.contender(name).supports(one.case, campaign.device):
+                console.print(f"{'':26}{name}: {reason}", markup=False)
+    cells = sum(len(one.contenders) for one in campaign.planned)
+    console.print(
+        f"{len(campaign.planned)} cases, {cells} cells on {campaign.device.name} "
+        f"({campaign.device.threads} threads): about {total / 60:.0f} min. "
+        "A rough guess; first compilations come on top. Nothing was measured.",
+        markup=False,
+    )
+
+
+def _estimate(one: Planned, campaign: Campaign) -> float:
+    guess = GUESSED_FLOPS_PER_S[campaign.device.type]
+    if campaign.device.type == "cpu":
+        guess *= campaign.device.threads
+    return estimate_s(one, campaign.settings, guess, campaign.device)
+
+
+@contextlib.contextmanager
+def watching(console: Console, campaign: Campaign, run_dir: Path) -> Iterator[Callable[[Current | None], None]]:
+    """A progress bar with the time left on a terminal; elsewhere nothing."""
+    if not console.is_terminal:
+        yield lambda current: None
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[left]}"),
+    )
+    weights = {(one.suite.id, one.case.id): _estimate(one, campaign) / len(one.contenders) for one in campaign.planned}
+    total_s = sum(weights[one.suite.id, one.case.id] * len(one.contenders) for one in campaign.planned)
+    with Progress(*columns, console=console, transient=True) as progress:
+        bar = progress.add_task("starting", total=sum(len(one.contenders) for one in campaign.planned), left="")
+        drawn, began = 0.0, time.monotonic()
+
+        def tick(current: Current | None) -> None:
+            nonlocal drawn
+            if time.monotonic() - drawn < REDRAW_S:
+                return
+            drawn = time.monotonic()
+            done = {
+                (row["suite"], row["case"], row["contender"])
+                for row in rows.read(run_dir / ROWS).rows
+                if row["kind"] == "cell"
+            }
+            done_s = sum(weights.get((suite, case), 0.0) for suite, case, _ in done)
+            pace = (drawn - began) / done_s if done_s else 1.0
+            what = f"{current.suite} {current.case} {current.contender} {current.step}" if current else "starting"
+            progress.update(
+                bar,
+                completed=len(done),
+                description=" ".join(what.split()),
+                left=f"about {pace * (total_s - done_s) / 60:.0f} min left",
+            )
+
+        yield tick
+
+
+def show_verdicts(console: Console, run_dir: Path) -> None:
+    """The verdicts of a run as text."""
+    found = rows.read(run_dir / ROWS)
+    for problem in found.problems:
+        console.print(problem, markup=False)
+    plan_, catalogue = (json.loads((run_dir / name).read_text(encoding="utf-8")) for name in (PLAN, CATALOGUE))
+    console.print(verdicts.as_text(verdicts.verdicts(found.rows, plan_, catalogue)), markup=False)
+    by_status: dict[str, int] = {}
+    for row in found.rows:
+        if row["kind"] == "cell":
+            by_status[row["status"]] = by_status.get(row["status"], 0) + 1
+    console.print(
+        "\nCells: " + ", ".join(f"{count} {status}" for status, count in sorted(by_status.items())), markup=False
+    )
+    checked = [row for row in found.rows if row["kind"] == "aa"]
+    if checked:
+        console.print(
+            f"A/A: {sum(row['false_verdicts'] for row in checked)} false verdicts "
+            f"in {sum(row['comparisons'] for row in checked)} comparisons",
+            markup=False,
+        )

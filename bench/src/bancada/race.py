@@ -1,0 +1,158 @@
+"""The race: paired rounds inside one `benchmark.pedantic` call.
+
+`setup` hands the next contender of a shuffled round to `target`; pytest-benchmark times one sample of it;
+the samples, in order, are dealt back to the contenders. After the planned rounds the race goes on, round
+by round, while a comparison is undecided and the budget lasts.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from bancada import stats
+from bancada.clock import Clock, CpuClock
+from bancada.screen import Entrant, Failed, failure
+from bancada.settings import Settings
+from bancada.suite import Tensors
+
+LOOKS = 2  # how often the race looks again after the planned rounds
+ALIKE = 1.3  # neighbours in speed that share a loop count
+
+
+def set_loops(entrants: list[Entrant], sample_s: float) -> None:
+    """Chooses how often each entrant's call is looped in a sample of about `sample_s` seconds.
+
+    Contenders of about the same speed get the same count. Were it each one's own, a disturbed estimate would
+    give one of two equal contenders shorter samples than the other, and a short sample slips through
+    between two interruptions of a busy machine: equal contenders then differed by up to 2x.
+    """
+    quickest = previous = 0.0
+    for entrant in sorted(entrants, key=lambda entrant: entrant.estimate_s):
+        if not previous or entrant.estimate_s > ALIKE * previous:
+            quickest = entrant.estimate_s
+        previous = entrant.estimate_s
+        entrant.loops = max(1, round(sample_s / quickest))
+
+
+class Race:
+    """The state of one race; `run` races and leaves `times` (seconds a call, [entrants, rounds]).
+
+    An entrant that raises is out, with its failure in `failures`; the others go on.
+    """
+
+    def __init__(
+        self,
+        entrants: list[Entrant],
+        clock: Clock,
+        settings: Settings,
+        budget_s: float,
+        beat: Callable[[str, str, float], None],
+    ) -> None:
+        self.entrants = list(entrants)
+        self.failures: dict[str, Failed] = {}
+        self.last: dict[str, Tensors] = {}
+        self._clock, self._settings, self._beat = clock, settings, beat
+        self._warm = isinstance(clock, CpuClock)
+        self._random = random.Random(settings.seed)
+        self._deadline = time.perf_counter() + budget_s
+        set_loops(self.entrants, settings.sample_s)
+        cost = sum(entrant.estimate_s * entrant.loops for entrant in entrants)
+        affordable = int(budget_s / max(cost, 1e-9))
+        self._goal = max(settings.least_rounds, min(settings.rounds, affordable))
+        self._order: list[str] = []
+        self._queue: list[Entrant] = []
+        self._rounds = 0
+        self._over = False
+        self._data: list[float] = []
+
+    def run(self, benchmark: Any) -> None:
+        """Races, through pytest-benchmark's `benchmark` fixture."""
+        self._benchmark = benchmark
+        most = self._settings.most_rounds * len(self.entrants)
+        benchmark.pedantic(self._target, setup=self._setup, rounds=max(1, most), iterations=1)
+        self._data = list(benchmark.stats.stats.data)
+
+    def _setup(self) -> tuple[tuple[Entrant | None], dict[str, Any]]:
+        if not self._queue and not self._over:
+            self._next_round()
+        if self._over:
+            return (None,), {}
+        entrant = self._queue.pop()
+        self._order.append(entrant.contender.id)
+        self.last.pop(entrant.contender.id, None)
+        limit = max(self._settings.call_limit_s, 20 * entrant.estimate_s * entrant.loops)
+        self._beat("race", entrant.contender.id, limit)
+        self._cool_or_warm(entrant)
+        return (entrant,), {}
+
+    def _cool_or_warm(self, entrant: Entrant) -> None:
+        """Puts the caches into a state that is the same for all, outside the timed window.
+
+        On a GPU the second-level cache is flushed (times are cold). On a CPU a short call is made once, untimed:
+        what the contender before left in the caches must not count against this one (times are warm).
+        """
+        self._clock.flush()
+        if self._warm and entrant.loops > 1:
+            try:
+                entrant.run()
+            except Exception as error:
+                self.failures[entrant.contender.id] = failure(error)
+
+    def _target(self, entrant: Entrant | None) -> None:
+        if entrant is None:
+            return
+        run, result = entrant.run, None
+        try:
+            for _ in range(entrant.loops):
+                result = run()
+        except Exception as error:  # whatever one contender does costs its own row alone
+            self.failures[entrant.contender.id] = failure(error)
+        if result is not None:
+            self.last[entrant.contender.id] = result
+
+    def _next_round(self) -> None:
+        self.entrants = [entrant for entrant in self.entrants if entrant.contender.id not in self.failures]
+        if not self.entrants or (self._rounds >= self._goal and not self._goes_on()):
+            self._over = True
+            return
+        self._queue = list(self.entrants)
+        self._random.shuffle(self._queue)
+        self._rounds += 1
+
+    def _goes_on(self) -> bool:
+        """Whether to race on after the planned rounds: while undecided, within cap and budget.
+
+        It looks only a few times, so that looking does not make winners.
+        """
+        if self._rounds >= self._settings.most_rounds or time.perf_counter() > self._deadline or len(self.entrants) < 2:
+            return False
+        self._data = list(self._benchmark.stats.stats.data)
+        if all(comparison.decided for comparison in self.comparisons()):
+            return False
+        step = max(1, (self._settings.most_rounds - self._settings.rounds) // LOOKS)
+        self._goal = min(self._settings.most_rounds, self._rounds + step)
+        return True
+
+    @property
+    def names(self) -> list[str]:
+        """Those who ran to the end."""
+        return [entrant.contender.id for entrant in self.entrants if entrant.contender.id not in self.failures]
+
+    def times(self) -> stats.Floats:
+        """Seconds a call, [entrants, rounds]; column i holds the samples of round i."""
+        loops = {entrant.contender.id: entrant.loops for entrant in self.entrants}
+        dealt: dict[str, list[float]] = {name: [] for name in self.names}
+        for name, seconds in zip(self._order, self._data, strict=False):
+            if name in dealt:
+                dealt[name].append(max(seconds, 1e-9) / loops[name])
+        rounds = min((len(samples) for samples in dealt.values()), default=0)
+        return np.array([samples[:rounds] for samples in dealt.values()], dtype=np.float64)
+
+    def comparisons(self) -> list[stats.Comparison]:
+        """Every pair of those who ran to the end."""
+        return stats.compare(self.times(), self.names, seed=self._settings.seed) if len(self.names) > 1 else []

@@ -1,0 +1,167 @@
+"""The rows a sweep writes: `rows.jsonl`, one JSON object a line, scalars only (raw samples capped).
+
+Schema version 1. Five kinds of row:
+
+`run`      the head: environment (`env.*`), versions (`version.*`), sweep, command.
+`cell`     one contender at one case: a status, the measures, the errors, how to measure it again.
+`pair`     two contenders of one case, compared round by round: ratio of times a/b, interval, verdict.
+`ceiling`  what this machine reaches: `matmul` in FLOP/s, `copy` in bytes/s, by dtype, before and after.
+`aa`       identical contenders raced: how many comparisons, how many false verdicts.
+`end`      the foot: how long the parts took.
+
+Units are in the names: `_s` seconds, `_bytes` bytes, `_flops` operations. A row that does not fit is
+never written; a row that cannot be read is told and skipped, and the others are kept.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+SCHEMA = 1
+STATUSES = ("ok", "unsupported", "incorrect", "out_of_memory", "timeout", "crashed", "unstable")
+VERDICTS = ("faster", "slower", "too close to call")
+MOST_SAMPLES = 200
+LONGEST_TEXT = 4_000
+
+Row = dict[str, Any]
+
+_COMMON: dict[str, tuple[type, ...]] = {"schema": (int,), "kind": (str,), "run": (str,), "time": (str,)}
+_REQUIRED: dict[str, dict[str, tuple[type, ...]]] = {
+    "run": {"sweep": (str,), "command": (str,), "commit": (str,), "device": (str,), "device_name": (str,)},
+    "cell": {
+        "row_id": (str,), "suite": (str,), "family": (str,), "case": (str,), "contender": (str,), "technique": (str,),
+        "origin": (str,), "status": (str,), "reason": (str,), "device": (str,), "device_name": (str,),
+        "threads": (int,), "driver": (str,), "commit": (str,), "versions": (str,), "command": (str,),
+    },
+    "pair": {
+        "suite": (str,), "case": (str,), "a": (str,), "b": (str,), "ratio": (float, int), "low": (float, int),
+        "high": (float, int), "verdict": (str,), "rounds": (int,), "device": (str,),
+    },
+    "ceiling": {"name": (str,), "dtype": (str,), "when": (str,), "value": (float, int), "device": (str,)},
+    "aa": {"suite": (str,), "case": (str,), "comparisons": (int,), "false_verdicts": (int,), "device": (str,)},
+    "end": {"wall_s": (float, int)},
+}  # fmt: skip
+_MEASURES: dict[str, tuple[type, ...]] = {
+    "time_s": (float, int), "time_low_s": (float, int), "time_high_s": (float, int), "rounds": (int,), "loops": (int,),
+    "build_s": (float, int), "first_call_s": (float, int), "peak_bytes": (int,), "host_peak_bytes": (int,),
+    "flops": (float, int), "bytes": (float, int), "flops_per_s": (float, int), "bytes_per_s": (float, int),
+    "compute_share": (float, int), "bandwidth_share": (float, int),
+    "error_max": (float, int), "error_rel": (float, int), "grad_error_max": (float, int),
+    "grad_error_rel": (float, int), "error_limit_share": (float, int), "precision": (str,), "backend": (str,), "label": (str,), "reference": (bool,),
+}  # fmt: skip
+_OPEN_PREFIXES = ("axis.", "error.", "env.", "version.", "note.")
+
+
+class RowError(ValueError):
+    """A row that does not fit the schema."""
+
+
+def validate(row: Mapping[str, Any]) -> None:
+    """RowError where `row` does not fit schema 1: its message names the field, its value and what is allowed."""
+    kind = row.get("kind")
+    if kind not in _REQUIRED:
+        raise RowError(f"kind={kind!r}: allowed are {', '.join(_REQUIRED)}")
+    if row.get("schema") != SCHEMA:
+        raise RowError(f"schema={row.get('schema')!r}: this is schema {SCHEMA}")
+    required = _COMMON | _REQUIRED[kind]
+    for name, types in required.items():
+        if name not in row:
+            raise RowError(f"{kind} row lacks {name}")
+        _check_type(name, row[name], types)
+    for name, value in row.items():
+        if name == "samples":
+            _check_samples(value)
+        elif name in _MEASURES:
+            _check_type(name, value, _MEASURES[name])
+        elif not isinstance(value, (str, int, float, bool)) and value is not None:
+            raise RowError(f"{name}={value!r}: rows hold scalars only")
+        elif name not in required and kind == "cell" and not name.startswith(_OPEN_PREFIXES):
+            raise RowError(f"{name}: no such field in schema {SCHEMA}")
+        if isinstance(value, float) and not math.isfinite(value):
+            raise RowError(f"{name}={value!r}: a number must be finite (leave it out, and say why in the status)")
+    _check_words(row)
+
+
+def _check_words(row: Mapping[str, Any]) -> None:
+    if row["kind"] == "cell":
+        if row["status"] not in STATUSES:
+            raise RowError(f"status={row['status']!r}: allowed are {', '.join(STATUSES)}")
+        if row["status"] == "ok" and "time_s" not in row:
+            raise RowError("a cell of status ok needs time_s")
+        if row["status"] != "ok" and not row["reason"]:
+            raise RowError(f"a cell of status {row['status']} needs a reason")
+    if row["kind"] == "pair" and row["verdict"] not in VERDICTS:
+        raise RowError(f"verdict={row['verdict']!r}: allowed are {', '.join(VERDICTS)}")
+
+
+def _check_type(name: str, value: object, types: tuple[type, ...]) -> None:
+    if (isinstance(value, bool) and bool not in types) or not isinstance(value, types):
+        raise RowError(f"{name}={value!r}: must be {' or '.join(kind.__name__ for kind in types)}")
+
+
+def _check_samples(value: object) -> None:
+    if not isinstance(value, list) or len(value) > MOST_SAMPLES:
+        raise RowError(f"samples: must be a list of at most {MOST_SAMPLES} numbers")
+    if not all(isinstance(sample, (int, float)) and math.isfinite(sample) for sample in value):
+        raise RowError("samples: must be finite numbers")
+
+
+def append(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Validates every row, then appends all with a single write: they stand in the file together or not at all."""
+    lines = []
+    for row in rows:
+        row = {name: value[:LONGEST_TEXT] if isinstance(value, str) else value for name, value in row.items()}
+        validate(row)
+        lines.append(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
+    if not lines:
+        return
+    data = "".join(lines).encode()
+    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+    try:
+        size = os.fstat(descriptor).st_size
+        if (
+            size and os.pread(descriptor, 1, size - 1) != b"\n"
+        ):  # a line cut short by a kill: close it, so that it spoils no other
+            data = b"\n" + data
+        written = os.write(descriptor, data)
+        if written != len(data):
+            raise OSError(f"{path}: wrote {written} of {len(data)} bytes")
+    finally:
+        os.close(descriptor)
+
+
+@dataclass(frozen=True)
+class Read:
+    """What a rows file held: the rows that fit, and a message for each line that did not."""
+
+    rows: list[Row]
+    problems: list[str]
+
+
+def read(path: Path) -> Read:
+    """Every row of the file that fits; what does not is told, by line, and loses nothing else."""
+    rows: list[Row] = []
+    problems: list[str] = []
+    lines = path.read_bytes().split(b"\n") if path.exists() else []
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+            if not isinstance(row, dict):
+                raise RowError("not an object")
+            validate(row)
+        except (UnicodeDecodeError, json.JSONDecodeError):
+            where = "the last line, cut short" if number == len(lines) else f"line {number}, not JSON"
+            problems.append(f"{path.name}: {where}: dropped")
+        except RowError as error:
+            problems.append(f"{path.name}: line {number}: {error}: skipped")
+        else:
+            rows.append(row)
+    return Read(rows, problems)

@@ -1,0 +1,174 @@
+"""Screening: each contender alone, before the race.
+
+Availability, build, first call, correctness, untouched inputs, peak memory, warm-up. The first call runs
+on decoy inputs; the right inputs are then written over them in place, and the second call's answer is
+judged: a contender that hands out a stored result hands out the decoy's.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+
+import torch
+
+from bancada import accuracy, memory
+from bancada.clock import Clock
+from bancada.settings import Settings
+from bancada.suite import Case, Contender, Device, KernelSuite, Run, Tensors
+
+Beat = Callable[[str, float], None]
+Fact = str | int | float | bool
+
+
+class Failed(Exception):
+    """A contender that cannot race, with the status and reason of its row."""
+
+    def __init__(self, status: str, reason: str) -> None:
+        super().__init__(reason)
+        self.status, self.reason = status, reason
+
+
+@dataclass
+class Entrant:
+    """A contender that has passed, ready to race."""
+
+    contender: Contender
+    run: Run
+    inputs: Tensors
+    estimate_s: float
+    loops: int
+    facts: dict[str, Fact]
+
+
+@dataclass(frozen=True)
+class Question:
+    """A case with its inputs, a decoy of the same shapes, the answer in float64 and the limits of error."""
+
+    suite: KernelSuite
+    case: Case
+    inputs: Tensors
+    decoy: Tensors
+    answer: Tensors
+    limits: dict[str, float]
+
+
+def ask(suite: KernelSuite, case: Case, device: Device, seed: int) -> Question:
+    """Makes the inputs and the answer of a case, once for all its contenders."""
+    inputs = suite.inputs(case, device.torch_device, seed)
+    decoy = suite.inputs(case, device.torch_device, seed + 1)
+    answer = suite.oracle(case, inputs)
+    limits = dict(suite.tolerance(case, inputs, answer))
+    if missing := sorted(set(answer) - set(limits)):
+        raise ValueError(f"suite {suite.id}: tolerance names no limit for {', '.join(missing)}")
+    return Question(suite, case, inputs, decoy, answer, limits)
+
+
+def screen(
+    contender: Contender, question: Question, device: Device, clock: Clock, settings: Settings, beat: Beat
+) -> Entrant:
+    """Everything but the race for one contender.
+
+    Raises:
+        Failed: with the status and the reason, whatever went wrong inside the contender.
+    """
+    facts: dict[str, Fact] = {}
+    try:
+        _available(contender, question.case, device)
+        beat("build", settings.compile_limit_s)
+        copies = {name: tensor.detach().clone() for name, tensor in question.decoy.items()}
+        start = time.perf_counter()
+        run = contender.build(question.case, copies)
+        facts["build_s"] = time.perf_counter() - start
+        beat("first call", settings.compile_limit_s)
+        start = time.perf_counter()
+        run()
+        clock.synchronise()
+        facts["first_call_s"] = time.perf_counter() - start
+        beat("check", settings.call_limit_s)
+        with torch.no_grad():
+            for name, tensor in question.inputs.items():
+                copies[name].copy_(tensor)
+        facts |= check(run, copies, question)
+        beat("memory", settings.call_limit_s)
+        peak = memory.peak(run, device)
+        facts["peak_bytes"] = peak.allocated
+        if peak.host is not None:
+            facts["host_peak_bytes"] = peak.host
+        beat("warm-up", settings.call_limit_s)
+        estimate = warm_up(run, clock)
+    except Failed:
+        raise
+    except Exception as error:
+        raise failure(error) from error
+    except SystemExit as error:
+        raise Failed("crashed", f"tried to end the process: SystemExit({error.code!r})") from error
+    return Entrant(contender, run, copies, estimate, 1, facts)
+
+
+def _available(contender: Contender, case: Case, device: Device) -> None:
+    for name in contender.requires:
+        try:
+            version(name)
+        except PackageNotFoundError:
+            raise Failed("unsupported", f"{name} is not installed") from None
+    if (reason := contender.supports(case, device)) is not None:
+        raise Failed("unsupported", reason)
+
+
+def check(run: Run, inputs: Tensors, question: Question) -> dict[str, Fact]:
+    """One call judged against the answer: its errors as row fields. Failed where it is wrong or changed its inputs."""
+    judgement = accuracy.judge(run(), question.answer, question.limits)
+    changed = accuracy.changed_inputs(question.inputs, inputs, question.suite.mutates)
+    if changed:
+        raise Failed("incorrect", f"changed its inputs in place: {', '.join(changed)}")
+    if judgement.wrong:
+        raise Failed("incorrect", judgement.wrong)
+    return dict(accuracy.fields(judgement))
+
+
+def warm_up(run: Run, clock: Clock, limit_s: float = 1.0, agree: float = 0.05) -> float:
+    """Calls until the medians of successive threes agree, at least once; the quickest call in seconds.
+
+    A fixed number of milliseconds under-warms slow kernels, so it is the agreement that ends it;
+    `limit_s` only bounds how long a noisy one may go on.
+    """
+    samples: list[float] = []
+    begin = time.perf_counter()
+    while True:
+        before = clock()
+        run()
+        samples.append(max(float(clock() - before), 1e-9))
+        recent, earlier = samples[-3:], samples[-6:-3]
+        settled = len(samples) >= 6 and abs(statistics.median(recent) / statistics.median(earlier) - 1) < agree
+        if settled or time.perf_counter() - begin > limit_s:
+            return min(samples)
+
+
+def failure(error: BaseException) -> Failed:
+    """The typed status of an exception that a contender raised."""
+    text = " ".join(f"{type(error).__name__}: {error}".split())[:600]
+    if isinstance(error, Failed):
+        return error
+    if is_out_of_memory(error):
+        if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+            torch.cuda.empty_cache()
+        return Failed("out_of_memory", text)
+    if isinstance(error, ImportError):
+        return Failed("unsupported", f"cannot be imported: {text}")
+    if isinstance(error, NotImplementedError) or type(error).__name__ == "OutOfResources":
+        return Failed("unsupported", text)
+    return Failed("crashed", text)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an exception says that memory ran out: torch's on a GPU, its allocator's on a CPU, Python's own."""
+    if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
+        return True
+    text = str(error).lower()
+    return isinstance(error, RuntimeError) and any(
+        sign in text for sign in ("can't allocate memory", "not enough memory", "out of memory")
+    )

@@ -1,0 +1,106 @@
+"""The settings of a sweep and the job that a child process is handed, both as JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bancada.suite import Device, Scalar
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How hard to measure.
+
+    Args:
+        rounds: paired rounds of a race, where the budget allows.
+        least_rounds: rounds even where the budget does not.
+        most_rounds: the cap while a comparison is undecided.
+        sample_s: about how long one sample takes; shorter calls are looped.
+        budget_s: time for one case's race.
+        call_limit_s: a single call that takes longer is a hang.
+        compile_limit_s: the same for building a contender and its first call.
+        oracle_limit_s: the same for the float64 answer.
+        seed: of inputs, shuffles and bootstraps.
+    """
+
+    rounds: int = 30
+    least_rounds: int = 5
+    most_rounds: int = 60
+    sample_s: float = 0.0075
+    budget_s: float = 15.0
+    call_limit_s: float = 120.0
+    compile_limit_s: float = 300.0
+    oracle_limit_s: float = 900.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in (
+            "rounds",
+            "least_rounds",
+            "most_rounds",
+            "sample_s",
+            "budget_s",
+            "call_limit_s",
+            "compile_limit_s",
+            "oracle_limit_s",
+        ):
+            if getattr(self, name) <= 0:
+                raise ValueError(f"{name}={getattr(self, name)!r}: must be above 0")
+        if not self.least_rounds <= self.rounds <= self.most_rounds:
+            raise ValueError(
+                f"rounds={self.rounds}: must lie between "
+                f"least_rounds={self.least_rounds} and most_rounds={self.most_rounds}"
+            )
+
+
+@dataclass(frozen=True)
+class JobCase:
+    """One case for a child to measure: where it is, and who races."""
+
+    suite: str
+    axes: dict[str, Scalar]
+    contenders: tuple[str, ...]
+    budget_s: float
+
+
+@dataclass(frozen=True)
+class Job:
+    """All that a child process needs to know.
+
+    `stamp` holds the fields that every row of the run carries; `ceilings` FLOP/s and bytes/s by dtype;
+    `identical` asks for a single `aa` row a case in place of its cells.
+    """
+
+    run_dir: Path
+    cases: tuple[JobCase, ...]
+    device: Device
+    settings: Settings
+    stamp: dict[str, str | int]
+    matmul_ceiling: dict[str, float] = field(default_factory=dict)
+    copy_ceiling: dict[str, float] = field(default_factory=dict)
+    extra_suites: tuple[str, ...] = ()
+    identical: bool = False
+
+    def write(self, path: Path) -> None:
+        """As JSON."""
+        path.write_text(json.dumps(dataclasses.asdict(self) | {"run_dir": str(self.run_dir)}), encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: Path) -> Job:
+        """The job that `write` wrote."""
+        raw = json.loads(path.read_text(encoding="utf-8"))
+        capability = raw["device"]["capability"]
+        return cls(
+            run_dir=Path(raw["run_dir"]),
+            cases=tuple(JobCase(**(case | {"contenders": tuple(case["contenders"])})) for case in raw["cases"]),
+            device=Device(**(raw["device"] | {"capability": tuple(capability) if capability else None})),
+            settings=Settings(**raw["settings"]),
+            stamp=raw["stamp"],
+            matmul_ceiling=raw["matmul_ceiling"],
+            copy_ceiling=raw["copy_ceiling"],
+            extra_suites=tuple(raw["extra_suites"]),
+            identical=raw["identical"],
+        )

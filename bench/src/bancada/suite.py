@@ -1,0 +1,302 @@
+"""What a suite is: one like-for-like comparison, declared once and used by tests, benchmarks and report.
+
+A suite names its axes, makes inputs, knows the answer in float64, counts the work, and lists its
+contenders. Packages declare suites in their `_suites.py` and register them under the entry-point
+group `bancada.suites`; nothing else in a package imports this module.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    import torch
+
+Scalar = str | int | float | bool
+Family = Literal["attention", "parallelism", "optimizers", "compression", "peft", "harness"]
+Origin = Literal["bancada", "peer"]
+Tensors = Mapping[str, "torch.Tensor"]
+Run = Callable[[], Tensors]
+"""One call of a contender: does the whole work and returns every output (and gradient) by name."""
+
+DTYPES = ("fp64", "fp32", "fp16", "bf16")
+_ID = re.compile(r"[a-z0-9][a-z0-9_.-]*\Z")
+
+
+def _check_id(what: str, value: str) -> None:
+    if not _ID.match(value):
+        raise ValueError(f"{what} id {value!r}: allowed are lower-case letters, digits, '.', '_' and '-'")
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A named axis with scalar values.
+
+    Args:
+        name: the field's standard term (`seq_len`).
+        short: how a value is written in a case id; `{}` stands for the value (`s{}`).
+            For booleans, the two words as `causal|full` (true first).
+        type: the Python type of a value.
+        choices: allowed values, or empty for any.
+        minimum: the least allowed value of a number.
+        unit: shown on charts (`tokens`).
+        scale: how a chart draws it.
+    """
+
+    name: str
+    short: str
+    type: type[str] | type[int] | type[float] | type[bool] = int
+    choices: tuple[Scalar, ...] = ()
+    minimum: int | float | None = None
+    unit: str = ""
+    scale: Literal["log", "linear", "category"] = "category"
+
+    def parse(self, text: str) -> Scalar:
+        """The value that a command line or sweep file wrote as text; ValueError where it is not allowed."""
+        if self.type is bool:
+            words = {"true": True, "false": False, "1": True, "0": False, "yes": True, "no": False}
+            if text.lower() not in words:
+                raise ValueError(f"{self.name}={text!r}: allowed are true, false")
+            return words[text.lower()]
+        try:
+            return self.check(self.type(text))
+        except ValueError as error:
+            if str(error).startswith(self.name):
+                raise
+            raise ValueError(f"{self.name}={text!r}: not {_article(self.type)}") from None
+
+    def check(self, value: object) -> Scalar:
+        """`value` itself where this axis allows it; ValueError otherwise."""
+        right = isinstance(value, self.type) and (self.type is bool or not isinstance(value, bool))
+        if self.type is float and isinstance(value, int) and not isinstance(value, bool):
+            value, right = float(value), True
+        if not right or not isinstance(value, (str, int, float, bool)):
+            raise ValueError(f"{self.name}={value!r}: not {_article(self.type)}")
+        if self.choices and value not in self.choices:
+            raise ValueError(f"{self.name}={value!r}: allowed are {', '.join(map(str, self.choices))}")
+        if self.minimum is not None and isinstance(value, (int, float)) and value < self.minimum:
+            raise ValueError(f"{self.name}={value!r}: must be at least {self.minimum}")
+        return value
+
+    def write(self, value: Scalar) -> str:
+        """The value as it stands in a case id."""
+        if self.type is bool:
+            true, false = self.short.split("|")
+            return true if value else false
+        return self.short.format(value)
+
+
+def _article(kind: type) -> str:
+    return {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}[kind]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One point of a suite's axes, with a readable and stable id such as `b1-h8-s4096-d64-causal-fp32`."""
+
+    suite: str
+    axes: tuple[tuple[str, Scalar], ...]
+    id: str
+
+    def __getitem__(self, name: str) -> Scalar:
+        for axis, value in self.axes:
+            if axis == name:
+                return value
+        raise KeyError(name)
+
+    def number(self, name: str) -> int:
+        """The value of a whole-number axis."""
+        value = self[name]
+        if not isinstance(value, int):
+            raise TypeError(f"{name}={value!r} is not a whole number")
+        return value
+
+    def word(self, name: str) -> str:
+        """The value of an axis of words."""
+        return str(self[name])
+
+    def flag(self, name: str) -> bool:
+        """The value of a true-or-false axis."""
+        return bool(self[name])
+
+
+@dataclass(frozen=True)
+class Device:
+    """The device a case runs on, as far as `supports` and `tolerance` need it."""
+
+    type: str  # "cpu" or "cuda"
+    name: str
+    memory_bytes: int
+    threads: int = 1
+    capability: tuple[int, int] | None = None  # CUDA compute capability
+
+    @property
+    def torch_device(self) -> str:
+        """What torch calls it."""
+        return self.type
+
+
+@dataclass(frozen=True)
+class Technique:
+    """A card in the report's catalogue.
+
+    `summary` takes two sentences, `formula` one line of plain text, `paper` a citation with its
+    arXiv number, `files` are paths inside the repository, `snippet` is pasted and runs.
+    """
+
+    id: str
+    title: str
+    title_pt: str
+    family: Family
+    summary: str
+    formula: str
+    paper: str
+    files: tuple[str, ...] = ()
+    snippet: str = ""
+
+    def __post_init__(self) -> None:
+        _check_id("technique", self.id)
+
+
+def runs_anywhere(case: Case, device: Device) -> str | None:
+    """The `supports` of a contender with no limits."""
+    return None
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One way of doing the work of a suite.
+
+    Args:
+        id: unique inside its suite (`flash-tiled`, `torch-sdpa`).
+        technique: the id of the technique it realises.
+        origin: `bancada` for ours, `peer` for a library's.
+        build: `build(case, inputs) -> run`. `inputs` are this contender's own copies, on the device;
+            `run()` does the work once and returns the outputs by name. It imports its library itself,
+            and must not change the inputs (unless the suite says it does).
+        requires: distributions that must be installed (`("torchao",)`).
+        supports: None, or the reason why it cannot run this case on this device.
+        label: what a person reads.
+        reference: the plain computation everything is compared with (drawn in grey).
+        precision: the precision policy, in words; a mismatch inside a suite is shown.
+        backend: what really runs, where one library has several.
+        compiles: whether the first call compiles (its time is then worth a break-even).
+    """
+
+    id: str
+    technique: str
+    origin: Origin
+    build: Callable[[Case, Tensors], Run] = field(repr=False)
+    requires: tuple[str, ...] = ()
+    supports: Callable[[Case, Device], str | None] = field(default=runs_anywhere, repr=False)
+    label: str = ""
+    reference: bool = False
+    precision: str = "inputs' dtype, fp32 accumulation"
+    backend: str = ""
+    compiles: bool = False
+
+    def __post_init__(self) -> None:
+        _check_id("contender", self.id)
+        if not self.label:
+            object.__setattr__(self, "label", self.id)
+
+
+@dataclass(frozen=True)
+class Work:
+    """Floating-point operations and least bytes moved of one call."""
+
+    flops: float
+    bytes: float
+
+
+@dataclass(frozen=True)
+class KernelSuite:
+    """Time, memory and error of one call.
+
+    Args:
+        id: `family.name`.
+        axes: in the order in which a case id writes them.
+        defaults: the value of each axis where a sweep names none; the plain benchmarks run this case.
+        inputs: `inputs(case, device, seed)`: fresh random tensors by name.
+        oracle: `oracle(case, inputs)`: every output and gradient in float64, by name.
+        tolerance: `tolerance(case, inputs, answer)`: the largest |x - ref| allowed, by output name.
+        work: operations and bytes; the one function for all contenders.
+        contenders: unique ids.
+        x_axis: the axis that matters, on which charts are drawn.
+        mutates: inputs that a call may change.
+        small: axis values for a case that is checked in a test's time.
+    """
+
+    id: str
+    title: str
+    family: Family
+    question: str
+    axes: tuple[Axis, ...]
+    defaults: Mapping[str, Scalar]
+    inputs: Callable[[Case, str, int], Tensors] = field(repr=False)
+    oracle: Callable[[Case, Tensors], Tensors] = field(repr=False)
+    tolerance: Callable[[Case, Tensors, Tensors], Mapping[str, float]] = field(repr=False)
+    work: Callable[[Case], Work] = field(repr=False)
+    techniques: tuple[Technique, ...]
+    contenders: tuple[Contender, ...]
+    x_axis: str
+    mutates: tuple[str, ...] = ()
+    small: Mapping[str, Scalar] = field(default_factory=dict)
+    valid: Callable[[Case], str | None] = field(default=lambda case: None, repr=False)
+
+    def __post_init__(self) -> None:
+        _check_id("suite", self.id)
+        names = [axis.name for axis in self.axes]
+        _unique(f"suite {self.id}: axis", names)
+        _unique(f"suite {self.id}: contender", [contender.id for contender in self.contenders])
+        if set(self.defaults) != set(names):
+            raise ValueError(f"suite {self.id}: defaults name {sorted(self.defaults)}, its axes are {sorted(names)}")
+        if self.x_axis not in names:
+            raise ValueError(f"suite {self.id}: x_axis={self.x_axis!r}, its axes are {sorted(names)}")
+        known = {technique.id for technique in self.techniques}
+        for contender in self.contenders:
+            if contender.technique not in known:
+                raise ValueError(
+                    f"suite {self.id}: contender {contender.id}: technique={contender.technique!r} is not declared"
+                )
+
+    def axis(self, name: str) -> Axis:
+        """The axis of that name; ValueError where there is none."""
+        for axis in self.axes:
+            if axis.name == name:
+                return axis
+        raise ValueError(f"suite {self.id} has no axis {name!r}: it has {', '.join(axis.name for axis in self.axes)}")
+
+    def contender(self, contender_id: str) -> Contender:
+        """The contender of that id; ValueError where there is none."""
+        for contender in self.contenders:
+            if contender.id == contender_id:
+                return contender
+        raise ValueError(
+            f"suite {self.id} has no contender {contender_id!r}: it has {', '.join(c.id for c in self.contenders)}"
+        )
+
+    def case(self, **values: object) -> Case:
+        """The case at `values`, with defaults elsewhere; ValueError for an unknown axis or value."""
+        for name in values:
+            self.axis(name)
+        axes = tuple((axis.name, axis.check(values.get(axis.name, self.defaults[axis.name]))) for axis in self.axes)
+        written = [axis.write(value) for axis, (_, value) in zip(self.axes, axes, strict=True)]
+        case = Case(self.id, axes, "-".join(part for part in written if part))
+        if (reason := self.valid(case)) is not None:
+            raise ValueError(f"suite {self.id}, case {case.id}: {reason}")
+        return case
+
+    def with_contenders(self, contenders: Sequence[Contender]) -> KernelSuite:
+        """The same suite with other contenders (planted cheats in tests, a choice in a sweep)."""
+        return dataclasses.replace(self, contenders=tuple(contenders))
+
+
+def _unique(what: str, values: Sequence[str]) -> None:
+    twice = sorted({value for value in values if values.count(value) > 1})
+    if twice:
+        raise ValueError(f"{what} ids must differ; twice: {', '.join(twice)}")
