@@ -335,10 +335,10 @@ def make_rows(recipe: Recipe) -> Iterator[Row]:
         yield common | {
             "kind": "end",
             "wall_s": 412.0,
-            "start_s": 14.0,
-            "screen_s": 96.0,
-            "race_s": 270.0,
-            "oracle_s": 31.0,
+            "part.start_s": 14.0,
+            "part.screen_s": 96.0,
+            "part.race_s": 270.0,
+            "part.oracle_s": 31.0,
         }
 
 

@@ -1,0 +1,116 @@
+"""The report: one offline HTML page from the rows of one or more runs."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from bancada.report import data
+from bancada.report.load import Loaded, load, merged_catalogue
+
+__all__ = ["build"]
+STYLES = ("style.css",)
+SCRIPTS = ("core.js", "charts.js", "plots.js", "tables.js", "suites.js", "sections.js", "app.js")
+
+
+def build(runs: Sequence[Path], output: Path | None = None) -> Path:
+    """Writes the report of these run folders, and returns its path.
+
+    Args:
+        runs: folders with a `rows.jsonl`, and a `plan.json` and `catalogue.json` where there are any.
+        output: the file to write; by default `report.html` in the last of the folders.
+
+    Raises:
+        ValueError: there is no run, or one is not a run folder.
+        ModuleNotFoundError: jinja2 or plotly is not installed (the extra `bancada[report]` brings them).
+    """
+    if not runs:
+        raise ValueError("runs=[]: at least one run folder is needed")
+    loaded = [load(Path(run)) for run in runs]
+    path = Path(output) if output is not None else Path(runs[-1]) / "report.html"
+    page = render(loaded, path)
+    unfinished = path.with_name(path.name + ".part")  # a report being written must not replace a whole one
+    unfinished.write_bytes(page.encode("utf-8", "replace"))
+    unfinished.replace(path)
+    return path
+
+
+def render(runs: Sequence[Loaded], path: Path) -> str:
+    """The page as text; `path` is where it will stand, for the links to the rows."""
+    jinja2, plotly = _libraries()
+    folder = Path(__file__).parent
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(folder), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
+    )
+    verdicts = data.all_verdicts(runs, merged_catalogue(runs))
+    template = environment.get_template("template.html.j2")
+    return str(
+        template.render(
+            style="\n".join((folder / name).read_text(encoding="utf-8") for name in STYLES),
+            script="\n".join((folder / name).read_text(encoding="utf-8") for name in SCRIPTS),
+            plotly=plotly.get_plotlyjs(),
+            payload=in_script(data.payload(runs)),
+            figures=data.figures(runs, verdicts),
+            verdicts=verdicts,
+            runs=[_in_words(run, path) for run in runs],
+        )
+    )
+
+
+def in_script(value: Any) -> str:
+    """JSON that may stand inside a script element: no `<` of its own can end it."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+def _libraries() -> tuple[Any, Any]:
+    try:
+        import jinja2
+        import plotly.offline
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            f"the report needs {error.name}: python -m pip install jinja2 plotly", name=error.name
+        ) from None
+    return jinja2, plotly.offline
+
+
+def _in_words(run: Loaded, path: Path) -> dict[str, str]:
+    """A run in one line: its machine, when, which commit, how long."""
+    head = run.head
+    parts = [str(head.get("device_name") or "unknown device")]
+    if cores := head.get("env.cores"):
+        parts.append(f"{cores} cores")
+    if threads := head.get("env.threads"):
+        parts.append(f"{threads} threads")
+    if memory := head.get("env.memory_bytes"):
+        parts.append(f"{memory / 2**30:,.0f} GiB")
+    if torch := head.get("version.torch"):
+        parts.append(f"torch {torch}")
+    end = next((row for row in reversed(run.rows) if row["kind"] == "end"), None)
+    rows = os.path.relpath(run.folder / "rows.jsonl", path.parent)
+    return {
+        "name": run.name,
+        "machine": ", ".join(parts),
+        "date": _date(str(head.get("time", ""))),
+        "commit": str(head.get("commit") or "unknown")[:12],
+        "took": _duration(float(end["wall_s"])) if end else "not finished",
+        "sweep": str(head.get("sweep") or run.plan.get("sweep") or "unnamed"),
+        "rows": Path(rows).as_posix(),
+    }
+
+
+def _date(text: str) -> str:
+    try:
+        return datetime.fromisoformat(text).strftime("%Y-%m-%d %H:%M")
+    except ValueError:
+        return text or "undated"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,159 @@
+// Charts: placeholders that are drawn when they come into view, and the parts all of them share.
+
+const CHARTS = new Set();
+window.bancadaDrawn = 0; // charts now on the page that have been drawn
+let watcher = null;
+
+function count() {
+  const here = [...CHARTS];
+  window.bancadaDrawn = here.filter((chart) => chart.drawn).length;
+  document.documentElement.dataset.charts = here.length;
+}
+
+function theme() {
+  const style = getComputedStyle(document.documentElement);
+  const get = (name) => style.getPropertyValue(name).trim();
+  return { ink: get("--ink"), muted: get("--muted"), line: get("--line"), paper: get("--paper"), panel: get("--panel"), dark: get("--dark") === "1" };
+}
+
+function mix(color, other, share) {
+  const parse = (hex) => [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
+  const a = parse(color), b = parse(other);
+  return `#${a.map((v, i) => Math.round(v * (1 - share) + b[i] * share).toString(16).padStart(2, "0")).join("")}`;
+}
+const textColor = (color, look) => mix(color, look.dark ? "#ffffff" : "#000000", look.dark ? 0.35 : 0.3);
+const fade = (color, alpha) => `rgba(${[1, 3, 5].map((i) => parseInt(color.slice(i, i + 2), 16)).join(",")},${alpha})`;
+
+function addChart(host, { height, label, draw }) {
+  // `draw(width, height, look)` gives {traces, layout}; `traces[].customdata` holds the indexes of cells.
+  const box = el("div", { class: "chart", role: "img", "aria-label": label, style: { height: `${height}px` } });
+  const chart = { box, height, draw, drawn: false };
+  CHARTS.add(chart);
+  box.bancada = chart;
+  host.append(box);
+  watcher.observe(box);
+  return box;
+}
+
+function paint(chart) {
+  const { box, height, draw } = chart;
+  const width = box.clientWidth;
+  if (!width) return;
+  const { traces, layout } = draw(width, height, theme());
+  const hadClick = chart.drawn;
+  Plotly.react(box, traces, { ...layout, width, height }, { displayModeBar: false });
+  if (!hadClick) {
+    box.on("plotly_click", (event) => {
+      const index = event.points[0]?.customdata;
+      if (typeof index === "number") showCell(CELLS[index]);
+    });
+  }
+  chart.drawn = true;
+  chart.width = width;
+  count();
+}
+
+function forgetCharts(within) {
+  for (const chart of [...CHARTS]) {
+    if (!within.contains(chart.box)) continue;
+    watcher.unobserve(chart.box);
+    if (chart.drawn) Plotly.purge(chart.box);
+    CHARTS.delete(chart);
+  }
+  count();
+}
+
+function watchCharts() {
+  watcher = new IntersectionObserver((entries) => {
+    for (const entry of entries) {
+      const chart = entry.target.bancada;
+      if (entry.isIntersecting && chart && !chart.drawn) paint(chart);
+    }
+  }, { rootMargin: "250px" });
+  const again = (changed) => CHARTS.forEach((chart) => { if (chart.drawn && changed(chart)) paint(chart); });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => again(() => true));
+  let waiting = 0;
+  addEventListener("resize", () => {
+    clearTimeout(waiting);
+    waiting = setTimeout(() => again((chart) => chart.box.clientWidth !== chart.width), 150);
+  });
+  addEventListener("beforeprint", () => CHARTS.forEach((chart) => { if (!chart.drawn) paint(chart); }));
+}
+
+// Axes
+
+const log = Math.log10;
+function span(values, floor = 0.35) {
+  // The range of a logarithmic axis (in powers of ten) that holds all values, with some room.
+  const shown = values.filter((value) => value > 0 && Number.isFinite(value)).map(log);
+  if (!shown.length) return [0, 1];
+  let low = Math.min(...shown), high = Math.max(...shown);
+  if (high - low < floor) { const middle = (high + low) / 2; low = middle - floor / 2; high = middle + floor / 2; }
+  const room = (high - low) * 0.07;
+  return [low - room, high + room];
+}
+
+function ticks([low, high], say, base = 10) {
+  // Few, round and labelled: powers of ten with 2 and 5 between where there is room, or powers of two.
+  const values = [];
+  if (base === 2) {
+    const from = Math.ceil(low / log(2)), to = Math.floor(high / log(2)), step = Math.max(1, Math.ceil((to - from) / 6));
+    for (let power = from; power <= to; power += step) values.push(2 ** power);
+  } else {
+    const wide = high - low;
+    const steps = wide > 2.2 ? [1] : wide > 0.9 ? [1, 2, 5] : [1, 1.5, 2, 3, 4, 5, 6, 8];
+    const stride = Math.max(1, Math.ceil(wide / 7));
+    for (let power = Math.floor(low); power <= Math.ceil(high); power += wide > 2.2 ? stride : 1) {
+      for (const step of steps) if (log(step) + power >= low && log(step) + power <= high) values.push(step * 10 ** power);
+    }
+  }
+  return { tickvals: values, ticktext: values.map((value) => plain(say(value))) };
+}
+
+const tickTime = (s) => { const [size, name] = scaled(s * 1.0000001, TIME); return `${Number((s / size).toPrecision(3))} ${name}`; };
+const tickBytes = (b) => { const [size, name] = scaled(b * 1.0000001, BYTES); return `${Number((b / size).toPrecision(3))} ${name}`; };
+const tickTimes = (r) => `${Number(r.toPrecision(3))}x`;
+const tickError = (e) => `1e${Math.round(log(e))}`.replace("-", "−");
+
+function baseLayout(look, more = {}) {
+  return {
+    margin: { l: 58, r: 16, t: 8, b: 42 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", showlegend: false, hovermode: "closest", dragmode: false,
+    font: { family: "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', sans-serif", size: 12, color: look.muted },
+    hoverlabel: { bgcolor: look.panel, bordercolor: look.line, font: { color: look.ink, size: 12.5 }, align: "left" }, ...more,
+  };
+}
+function axis(look, more) {
+  return { gridcolor: look.line, gridwidth: 1, zeroline: false, fixedrange: true, showline: false, ticks: "", tickfont: { size: 11.5 }, ...more };
+}
+const axisTitle = (text, look) => ({ text: plain(text), font: { size: 12, color: look.muted }, standoff: 6 });
+
+function measure(text, size = 12) {
+  measure.context ||= document.createElement("canvas").getContext("2d");
+  measure.context.font = `${size}px system-ui, 'Liberation Sans', sans-serif`;
+  return measure.context.measureText(text).width;
+}
+function fit(text, width, size = 12) {
+  if (measure(text, size) <= width) return text;
+  let short = text;
+  while (short.length > 3 && measure(`${short}…`, size) > width) short = short.slice(0, -1);
+  return `${short.trimEnd()}…`;
+}
+function apart(wanted, gap, low, high) {
+  // Heights near the wanted ones, at least `gap` apart, inside [low, high].
+  const order = wanted.map((y, i) => [y, i]).sort((a, b) => a[0] - b[0]);
+  const placed = order.map(([y]) => Math.min(Math.max(y, low), high));
+  for (let i = 1; i < placed.length; i++) placed[i] = Math.max(placed[i], placed[i - 1] + gap);
+  for (let i = placed.length - 1, roof = high; i >= 0; i--) { placed[i] = Math.min(placed[i], roof); roof = placed[i] - gap; }
+  const out = [];
+  order.forEach(([, i], place) => { out[i] = placed[place]; });
+  return out;
+}
+
+function hover(cell, extra = []) {
+  // What a point says: who, where, how much, from how many samples, which row.
+  const lines = [`<b>${plain(cell.label)}</b>`, plain(cell.case)];
+  if (cell.time_s != null) lines.push(plain(`${sayTime(cell.time_s)} [${sayTime(cell.time_low_s ?? cell.time_s)}, ${sayTime(cell.time_high_s ?? cell.time_s)}], ${cell.rounds ?? "?"} samples`));
+  if (cell.peak_bytes != null) lines.push(plain(`${sayBytes(cell.peak_bytes)} peak memory`));
+  if (cell.error_max != null) lines.push(plain(`error ${sayError(cell.error_max)}`));
+  return [...lines, ...extra.map(plain), plain(`row ${cell.row_id || "none"}`), "click: samples and command"].join("<br>");
+}

@@ -1,0 +1,164 @@
+"""From runs to what the page needs: cells, pairs and the rest as columns, the figures of its head, the verdicts."""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from bancada.report.columns import rounded, table
+from bancada.report.load import Loaded, merged_catalogue
+from bancada.rows import Row
+from bancada.verdicts import Verdict, verdicts
+
+MOST_SAMPLES = 60_000
+"""Raw samples on a page, over all cells; beyond it a cell shows the quantiles of its samples."""
+QUANTILES = 11
+NOT_MEASURED = "not measured"
+TOO_FAST = 1.15
+"""A result above this share of a ceiling means that the work or the clock is wrong."""
+
+
+def payload(runs: Sequence[Loaded]) -> dict[str, Any]:
+    """Everything the page's script reads."""
+    cells = [cell for run in runs for cell in run_cells(run)]
+    catalogue = merged_catalogue(runs)
+    found = all_verdicts(runs, catalogue)
+    return {
+        "runs": [_run(run) for run in runs],
+        "cells": table(cells, skip=("schema", "kind", "samples")),
+        "samples": _samples(cells),
+        "pairs": table([_pair(row) for run in runs for row in run.rows if row["kind"] == "pair"]),
+        "ceilings": [_small(row) for run in runs for row in run.rows if row["kind"] == "ceiling"],
+        "catalogue": catalogue,
+        "verdicts": [dataclasses.asdict(verdict) | {"evidence": len(verdict.evidence)} for verdict in found],
+    }
+
+
+def all_verdicts(runs: Sequence[Loaded], catalogue: dict[str, Any]) -> list[Verdict]:
+    """Each run is judged for itself; the catalogue is everybody's."""
+    return [verdict for run in runs for verdict in verdicts(run.rows, run.plan, catalogue)]
+
+
+def run_cells(run: Loaded) -> Iterator[Row]:
+    """Every cell row, then one of status `not measured` for each planned cell that has none."""
+    seen = set()
+    for row in run.rows:
+        if row["kind"] == "cell":
+            seen.add((row["suite"], row["case"], row["contender"]))
+            yield row
+    ended = any(row["kind"] == "end" for row in run.rows)
+    reason = "the sweep ended without a row for it" if ended else "the sweep stopped before it; start it again to go on"
+    known = {
+        (suite["id"], contender["id"]): contender
+        for suite in run.catalogue.get("suites", ())
+        for contender in suite.get("contenders", ())
+    }
+    for cell in run.plan.get("cells", ()):
+        for contender in cell["contenders"]:
+            if (cell["suite"], cell["case"], contender) not in seen:
+                yield _missing(run, cell, contender, known.get((cell["suite"], contender), {}), reason)
+
+
+def _missing(run: Loaded, cell: dict[str, Any], contender: str, known: dict[str, Any], reason: str) -> Row:
+    head = run.head
+    row: Row = {
+        "run": run.name,
+        "row_id": "",
+        "suite": cell["suite"],
+        "family": cell.get("family", ""),
+        "case": cell["case"],
+        "contender": contender,
+        "technique": known.get("technique", ""),
+        "origin": known.get("origin", ""),
+        "label": known.get("label") or contender,
+        "reference": bool(known.get("reference", False)),
+        "status": NOT_MEASURED,
+        "reason": reason,
+        "device": head.get("device", ""),
+        "device_name": head.get("device_name", ""),
+        "command": head.get("command", ""),
+    }
+    return row | {f"axis.{name}": value for name, value in cell.get("axes", {}).items()}
+
+
+def _samples(cells: Sequence[Row]) -> dict[str, Any]:
+    """Raw samples in order where all fit, else quantiles; a number of samples for each cell in any case."""
+    numbers = [len(cell.get("samples") or ()) for cell in cells]
+    raw = sum(numbers) <= MOST_SAMPLES
+    kept = [_shown(cell.get("samples") or [], raw) for cell in cells]
+    return {"raw": raw, "n": numbers, "v": kept}
+
+
+def _shown(samples: list[float], raw: bool) -> list[Any]:
+    if not raw and len(samples) > QUANTILES:
+        cuts = statistics.quantiles(samples, n=QUANTILES - 1, method="inclusive")
+        samples = [min(samples), *cuts, max(samples)]
+    return [rounded(float(f"{sample:.4g}")) for sample in samples]
+
+
+def _pair(row: Row) -> Row:
+    names = ("run", "device", "suite", "case", "a", "b", "ratio", "low", "high", "verdict", "rounds")
+    return {name: row[name] for name in names}
+
+
+def _small(row: Row) -> Row:
+    return {name: rounded(value) for name, value in row.items() if name not in ("schema", "kind")}
+
+
+def _run(run: Loaded) -> dict[str, Any]:
+    """A run's head, foot, A/A rows and problems."""
+    foot = next((row for row in reversed(run.rows) if row["kind"] == "end"), {})
+    return {
+        "name": run.name,
+        "head": _small(run.head),
+        "end": _small(foot),
+        "aa": [_small(row) for row in run.rows if row["kind"] == "aa"],
+        "problems": run.problems + _impossible(run),
+        "sweep": run.plan.get("sweep", ""),
+    }
+
+
+def _impossible(run: Loaded) -> list[str]:
+    """Cells above what the machine was measured to reach."""
+    shares = ("compute_share", "bandwidth_share")
+    return [
+        f"{row['row_id']}: {share.replace('_', ' ')} {row[share]:.0%} of the measured ceiling: its work or its clock is wrong"
+        for row in run.rows
+        if row["kind"] == "cell"
+        for share in shares
+        if row.get(share, 0) > TOO_FAST
+    ]
+
+
+@dataclasses.dataclass(frozen=True)
+class Figures:
+    """The head's three large figures, and what stands under them."""
+
+    measured: int
+    planned: int
+    statuses: tuple[tuple[str, int], ...]
+    clear: int
+    suites: int
+    false_verdicts: int
+    comparisons: int
+
+
+def figures(runs: Sequence[Loaded], found: Sequence[Verdict]) -> Figures:
+    """Counts over all runs."""
+    statuses: dict[str, int] = {}
+    for run in runs:
+        for cell in run_cells(run):
+            statuses[cell["status"]] = statuses.get(cell["status"], 0) + 1
+    aa = [row for run in runs for row in run.rows if row["kind"] == "aa"]
+    rest = sorted(((name, number) for name, number in statuses.items() if name != "ok"), key=lambda item: -item[1])
+    return Figures(
+        statuses.get("ok", 0),
+        sum(statuses.values()),
+        tuple((name.replace("_", " "), number) for name, number in rest),
+        sum(verdict.clear for verdict in found),
+        len(found),
+        sum(row["false_verdicts"] for row in aa),
+        sum(row["comparisons"] for row in aa),
+    )

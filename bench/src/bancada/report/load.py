@@ -1,0 +1,94 @@
+"""Run folders as a sweep leaves them: rows, plan and catalogue, with a message for whatever is missing or broken."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bancada import rows as schema
+from bancada.rows import Row
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """One run: its rows with the last of each cell kept, its plan and catalogue (empty where there are none)."""
+
+    folder: Path
+    rows: list[Row]
+    plan: dict[str, Any]
+    catalogue: dict[str, Any]
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def head(self) -> Row:
+        """The `run` row; empty where the run has none."""
+        return next((row for row in reversed(self.rows) if row["kind"] == "run"), {})
+
+    @property
+    def name(self) -> str:
+        """The run's id as its rows give it, else the folder's name."""
+        return next((str(row["run"]) for row in self.rows), self.folder.name)
+
+
+def load(folder: Path) -> Loaded:
+    """Reads a run folder; ValueError where it is not one."""
+    if not folder.is_dir():
+        raise ValueError(f"run={str(folder)!r}: no such folder; a run is a folder with a rows.jsonl")
+    if not (folder / "rows.jsonl").exists():
+        raise ValueError(f"run={str(folder)!r}: it holds no rows.jsonl; a run is a folder with a rows.jsonl")
+    read = schema.read(folder / "rows.jsonl")
+    problems = list(read.problems)
+    plan = _json(folder / "plan.json", problems, "cells that were planned but never reached cannot be told")
+    catalogue = _json(folder / "catalogue.json", problems, "titles, axes and technique cards are missing")
+    return Loaded(folder, _latest(read.rows), plan, catalogue, problems)
+
+
+def _json(path: Path, problems: list[str], loss: str) -> dict[str, Any]:
+    if not path.exists():
+        problems.append(f"{path.name}: not in the run's folder: {loss}")
+        return {}
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        problems.append(f"{path.name}: cannot be read ({error}): {loss}")
+        return {}
+    if not isinstance(found, dict):
+        problems.append(f"{path.name}: not an object: {loss}")
+        return {}
+    return found
+
+
+def _latest(rows: Sequence[Row]) -> list[Row]:
+    """A cell or pair that a resumed sweep measured twice counts once: the last time."""
+    last: dict[tuple[Any, ...], int] = {}
+    for number, row in enumerate(rows):
+        last[_identity(row, number)] = number
+    kept = set(last.values())
+    return [row for number, row in enumerate(rows) if number in kept]
+
+
+def _identity(row: Row, number: int) -> tuple[Any, ...]:
+    if row["kind"] == "cell":
+        return "cell", row["run"], row["device"], row["suite"], row["case"], row["contender"]
+    if row["kind"] == "pair":
+        return "pair", row["run"], row["device"], row["suite"], row["case"], *sorted((row["a"], row["b"]))
+    if row["kind"] == "ceiling":
+        return "ceiling", row["run"], row["device"], row["name"], row["dtype"], row["when"]
+    return row["kind"], number
+
+
+def merged_catalogue(runs: Sequence[Loaded]) -> dict[str, Any]:
+    """The catalogues of several runs as one: the first that names a technique, suite or contender describes it."""
+    techniques: dict[str, Any] = {}
+    suites: dict[str, Any] = {}
+    for run in runs:
+        for technique in run.catalogue.get("techniques", ()):
+            techniques.setdefault(technique["id"], technique)
+        for suite in run.catalogue.get("suites", ()):
+            known = suites.setdefault(suite["id"], suite | {"contenders": []})
+            ids = {contender["id"] for contender in known["contenders"]}
+            known["contenders"] = known["contenders"] + [c for c in suite.get("contenders", ()) if c["id"] not in ids]
+    return {"techniques": list(techniques.values()), "suites": list(suites.values())}
