@@ -20,7 +20,7 @@ from bancada_attention._suites.problem import Shape
 BLOCK_BYTES = 1 << 26
 """About how much one block of scores takes: small enough to stay near the caches, large enough for the BLAS."""
 
-MOST_PAIRS = 1 << 31
+MOST_PAIRS = 1 << 27
 """Query-key pairs that `tolerance` computes at most; of longer problems it takes evenly spaced heads."""
 
 OUTPUT_FACTOR, GRADIENT_FACTOR, EPSILONS = 2.0, 3.0, 8.0
@@ -69,7 +69,7 @@ def _oracle(case: Case, inputs: Tensors) -> dict[str, torch.Tensor]:
 
 
 def _grouped(shape: Shape, tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.unflatten(1, (shape.kv_heads, shape.group))
+    return tensor.reshape(shape.batch, shape.kv_heads, shape.group, *tensor.shape[2:])
 
 
 def _blocks(shape: Shape) -> Iterator[tuple[int, int, int]]:
@@ -129,7 +129,7 @@ def _plain_error(shape: Shape, one: Tensors, right: Tensors, summing: torch.dtyp
     for first, last, seen in _blocks(shape):
         q, k, v = one["q"][:, first:last], one["k"][:seen], one["v"][:seen]
         leaves = [tensor.detach().requires_grad_(bool(sums)) for tensor in (q, k, v)]
-        out = _plain(shape, *leaves, first, last)
+        out = _plain(shape, leaves, first, last)
         found = {"out": out.detach()}
         if sums:
             dq, dk, dv = torch.autograd.grad(out, leaves, one["dout"][:, first:last])
@@ -142,7 +142,8 @@ def _plain_error(shape: Shape, one: Tensors, right: Tensors, summing: torch.dtyp
     return error
 
 
-def _plain(shape: Shape, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, first: int, last: int) -> torch.Tensor:
+def _plain(shape: Shape, leaves: list[torch.Tensor], first: int, last: int) -> torch.Tensor:
+    q, k, v = leaves
     scores = q @ k.T * (1 / math.sqrt(shape.dim))
     if (mask := shape.mask(q.device, first, last)) is not None:
         scores = scores.masked_fill(~mask[:, : k.shape[0]], -math.inf)

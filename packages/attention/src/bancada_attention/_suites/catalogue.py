@@ -41,7 +41,10 @@ print(out.shape, q.grad.shape)
             "scores is never held whole. The backward pass computes the scores again from one number a row, the "
             "log-sum-exp: memory grows with the sequence length, not with its square."
         ),
-        formula="m' = max(m, rowmax S_j); l' = e^(m-m') l + rowsum e^(S_j-m'); O' = e^(m-m') O + e^(S_j-m') V_j; at the end O / l",
+        formula=(
+            "m' = max(m, rowmax S_j); l' = e^(m-m') l + rowsum e^(S_j-m'); O' = e^(m-m') O + e^(S_j-m') V_j; "
+            "at the end O / l"
+        ),
         paper="Dao, FlashAttention-2, arXiv 2307.08691",
         files=(
             f"{_HERE}/flash/reference.py",

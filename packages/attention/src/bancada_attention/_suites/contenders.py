@@ -335,7 +335,7 @@ WAYS = (
         "peer",
         "torch eager, compiled",
         _compiled_eager,
-        "torch.compile; Inductor may put SDPA in its place",
+        "torch.compile, Inductor",
         supports=_compiler,
         precision="inputs' dtype, what is fused stays in fp32",
         compiles=True,
