@@ -13,7 +13,7 @@ import shutil
 import sys
 from pathlib import Path
 
-if sys.version_info < (3, 11):
+if sys.version_info < (3, 11):  # noqa: UP036 (whoever starts nox may well have an older one)
     sys.exit(f"Bancada needs Python 3.11 or newer, this is {sys.version.split()[0]}: start nox with a newer one")
 
 import tomllib
@@ -78,7 +78,7 @@ def install_peers(session: nox.Session) -> None:
 
 
 def environment(session: nox.Session, group: str, *arguments: str, with_peers: bool = False) -> str:
-    """The shared environment's interpreter, with `arguments` installed for `group`; nothing is done where nothing changed."""
+    """The shared environment's interpreter, with `arguments` installed for `group` where that is not so yet."""
     interpreter, made_by = python_of(ENVIRONMENT), ENVIRONMENT / "made-by.txt"
     maker = f"{sys.version} {sys.base_prefix}"
     if not made_by.is_file() or made_by.read_text(encoding="utf-8") != maker or not Path(interpreter).exists():
@@ -103,7 +103,7 @@ def runtime(session: nox.Session) -> str:
 
 @nox.session(python=False)
 def bench(session: nox.Session) -> None:
-    """Measure this machine and write the report: `-- NAME --suite S --set axis=values --dry-run` are `bancada sweep`'s."""
+    """Measure this machine and write the report; `-- smoke --set seq_len=512 --dry-run` goes to `bancada sweep`."""
     session.run(runtime(session), "-m", "bancada", "sweep", *session.posargs, external=True)
 
 

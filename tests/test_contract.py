@@ -1,0 +1,230 @@
+"""What every registered suite and contender keeps to, whichever package it comes from."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import inspect
+import types
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from bancada import accuracy
+from bancada.registry import GROUP, DuplicateSuite, discover
+from bancada.suite import Axis, Case, Contender, Device, KernelSuite, Scalar, Technique
+
+ROOT = Path(__file__).resolve().parents[1]
+CPU = Device("cpu", "a CPU", 8 << 30, threads=1)
+GPUS = tuple(Device("cuda", "a GPU", 80 << 30, capability=capability) for capability in ((7, 5), (8, 0), (9, 0)))
+SUITES = discover()
+PAIRS = [(suite, contender) for suite in SUITES.values() for contender in suite.contenders]
+TECHNIQUES = {technique.id: technique for suite in SUITES.values() for technique in suite.techniques}
+
+
+def names(pair: tuple[KernelSuite, Contender]) -> str:
+    return f"{pair[0].id}:{pair[1].id}"
+
+
+def missing(contender: Contender) -> str | None:
+    """The first distribution that a contender needs and this environment lacks."""
+    for name in contender.requires:
+        try:
+            importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            return f"{name} is not installed"
+    return None
+
+
+def copies(inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    return {name: tensor.clone() for name, tensor in inputs.items()}
+
+
+def test_suites_are_found() -> None:
+    assert {"attention.forward", "attention.training"} <= set(SUITES)
+
+
+def test_two_suites_of_one_id_are_an_error() -> None:
+    with pytest.raises(DuplicateSuite, match=r"attention\.forward.*twice"):
+        discover(extra=["bancada_attention._suites:suites"])
+
+
+@pytest.mark.parametrize("suite", SUITES.values(), ids=SUITES)
+def test_a_suite_is_named_and_described(suite: KernelSuite) -> None:
+    assert suite.id.startswith(f"{suite.family}.")
+    assert suite.title and suite.question.endswith("?")
+    labels = [contender.label for contender in suite.contenders]
+    assert len(set(labels)) == len(labels)
+    if suite.family != "harness":
+        assert [c.origin for c in suite.contenders if c.reference] == ["peer"], "one plain reference of a library's"
+        assert {c.origin for c in suite.contenders} == {"bancada", "peer"}
+    again = discover()[suite.id]
+    assert [c.id for c in again.contenders] == [c.id for c in suite.contenders]
+    assert again.case().id == suite.case().id
+
+
+@pytest.mark.parametrize("suite", SUITES.values(), ids=SUITES)
+def test_work_is_positive_and_grows(suite: KernelSuite) -> None:
+    """More of the axis that matters is not less work; the reason for one shared work function is that it is checked."""
+    axis, small = suite.axis(suite.x_axis), dict(suite.small)
+    work = suite.work(suite.case(**small))
+    assert work.flops >= 0 and work.bytes > 0
+    value = suite.case(**small)[axis.name]
+    if axis.type is int and isinstance(value, int):
+        more = suite.work(suite.case(**{**small, axis.name: 2 * value}))
+        assert more.flops >= work.flops and more.bytes >= work.bytes
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=names)
+def test_supports_answers_with_a_reason_and_stays_with_it(pair: tuple[KernelSuite, Contender]) -> None:
+    suite, contender = pair
+    cases = [suite.case(), suite.case(**suite.small)]
+    for case in cases:
+        for device in (CPU, *GPUS):
+            said = contender.supports(case, device)
+            assert said is None or (isinstance(said, str) and said.strip())
+            assert contender.supports(case, device) == said
+    assert not torch.cuda.is_initialized() or torch.cuda.is_available()
+
+
+def check(suite: KernelSuite, contender: Contender, case: Case, seed: int) -> None:
+    """One contender at one case: right outputs and gradients, twice, with inputs as they were."""
+    inputs = suite.inputs(case, "cpu", seed)
+    given_ = copies(inputs)
+    answer = suite.oracle(case, inputs)
+    limits = suite.tolerance(case, inputs, answer)
+    run = contender.build(case, given_)
+    for call in ("first", "second"):
+        outputs = run()
+        judgement = accuracy.judge(outputs, answer, limits)
+        assert not judgement.wrong, f"{contender.id}, {case.id}, {call} call: {judgement.wrong}"
+        assert not any(tensor.requires_grad for tensor in outputs.values())
+    assert accuracy.changed_inputs(inputs, given_, suite.mutates) == []
+    other = suite.inputs(case, "cpu", seed + 1)
+    with torch.no_grad():  # what a sweep does between the first call and the check: a stored result does not pass
+        for name, tensor in other.items():
+            given_[name].copy_(tensor)
+    answer = suite.oracle(case, other)
+    judgement = accuracy.judge(run(), answer, suite.tolerance(case, other, answer))
+    assert not judgement.wrong, f"{contender.id}, {case.id}, inputs written anew: {judgement.wrong}"
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=names)
+def test_a_contender_is_right_at_the_small_case(pair: tuple[KernelSuite, Contender]) -> None:
+    suite, contender = pair
+    case = suite.case(**suite.small)
+    if reason := missing(contender) or contender.supports(case, CPU):
+        pytest.skip(reason)
+    check(suite, contender, case, seed=0)
+
+
+def values_of(axis: Axis, usual: Scalar) -> st.SearchStrategy[Scalar]:
+    """Small values of an axis: any word or truth, and numbers up to about its value in the small case."""
+    if axis.choices:
+        return st.sampled_from(axis.choices)
+    if axis.type is bool:
+        return st.booleans()
+    if axis.type is int and isinstance(usual, int):
+        least = int(axis.minimum or 0)
+        return st.integers(least, max(least + 3, usual + usual // 4 + 1))
+    return st.just(usual)
+
+
+@pytest.mark.parametrize("suite", [s for s in SUITES.values() if s.family != "harness"], ids=lambda suite: suite.id)
+@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+@given(data=st.data())
+def test_contenders_are_right_at_any_small_case(suite: KernelSuite, data: st.DataObject) -> None:
+    """Every contender that does not compile, at cases drawn from the suite's own axes."""
+    usual = {**suite.defaults, **suite.small}
+    values: dict[str, Any] = {
+        axis.name: data.draw(values_of(axis, usual[axis.name]), label=axis.name) for axis in suite.axes
+    }
+    try:
+        case = suite.case(**values)
+    except ValueError:
+        assume(False)
+    for contender in suite.contenders:
+        if contender.compiles or missing(contender) or contender.supports(case, CPU):
+            continue
+        check(suite, contender, case, seed=data.draw(st.integers(0, 1000), label="seed"))
+
+
+@pytest.mark.parametrize("technique", TECHNIQUES.values(), ids=TECHNIQUES)
+def test_a_technique_card_is_complete(technique: Technique) -> None:
+    assert technique.title and technique.title_pt and technique.summary and technique.formula
+    if technique.family == "harness":
+        return
+    assert "arXiv" in technique.paper
+    assert 1 <= technique.summary.count(". ") + technique.summary.endswith(".") <= 3
+    for path in technique.files:
+        assert (ROOT / path).is_file(), f"{technique.id} names {path}, which is not there"
+
+
+@pytest.mark.parametrize("technique", [t for t in TECHNIQUES.values() if t.snippet], ids=lambda technique: technique.id)
+def test_a_technique_snippet_runs(technique: Technique, capsys: pytest.CaptureFixture[str]) -> None:
+    exec(compile(technique.snippet, f"snippet of {technique.id}", "exec"), {"__name__": "snippet"})
+    assert capsys.readouterr().out.strip(), "a snippet shows what it made"
+
+
+# Nothing public is left unmeasured by accident.
+
+
+def public_callables(module: types.ModuleType) -> list[str]:
+    """The functions and classes that a package offers by name."""
+    offered: Iterable[str] = getattr(module, "__all__", ())
+    return sorted(name for name in offered if callable(getattr(module, name)))
+
+
+def unmeasured(
+    module: types.ModuleType, suites: Iterable[KernelSuite], excluded: Mapping[str, str], patch: Callable[..., None]
+) -> list[str]:
+    """Public callables that no contender of ours calls, and that are not excluded: found by running them all."""
+    called: set[str] = set()
+
+    def watch(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+        def watched(*args: Any, **kwargs: Any) -> Any:
+            called.add(name)
+            return original(*args, **kwargs)
+
+        return watched
+
+    offered = public_callables(module)
+    for name in offered:
+        if inspect.isfunction(getattr(module, name)):
+            patch(module, name, watch(name, getattr(module, name)))
+    for suite in suites:
+        case = suite.case(**suite.small)
+        for contender in suite.contenders:
+            if contender.origin == "bancada" and not missing(contender) and not contender.supports(case, CPU):
+                contender.build(case, suite.inputs(case, "cpu", 0))()
+    return [name for name in offered if name not in called and name not in excluded]
+
+
+PACKAGES = [(point.name, point.value) for point in importlib.metadata.entry_points(group=GROUP)]
+
+
+@pytest.mark.parametrize(("name", "registration"), [pair for pair in PACKAGES if pair[0] != "harness"])
+def test_every_public_implementation_is_measured_or_excluded(
+    name: str, registration: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where, function = registration.split(":")
+    registered = importlib.import_module(where)
+    package = importlib.import_module(where.split(".")[0])
+    excluded: Mapping[str, str] = registered.EXCLUDED
+    assert public_callables(package), f"{package.__name__} offers nothing in __all__"
+    assert all(reason.strip() for reason in excluded.values())
+    assert set(excluded) <= set(public_callables(package)), "an exclusion names something that is not there"
+    assert unmeasured(package, getattr(registered, function)(), excluded, monkeypatch.setattr) == []
+
+
+def test_an_unmeasured_implementation_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    package, registered = (importlib.import_module(f"bancada_attention{part}") for part in ("", "._suites"))
+    monkeypatch.setattr(package, "forgotten", lambda: None, raising=False)
+    monkeypatch.setattr(package, "__all__", [*package.__all__, "forgotten"])
+    assert unmeasured(package, registered.suites(), {}, monkeypatch.setattr) == ["forgotten"]
+    assert unmeasured(package, registered.suites(), {"forgotten": "a reason"}, monkeypatch.setattr) == []
