@@ -16,7 +16,7 @@ from bancada.suite import Device
 class Peak:
     """Bytes above the state before the call.
 
-    `allocated` is what torch's allocator held; `host` the process's high-water mark, None where the system does not tell.
+    `allocated` is what torch's allocator held; `host` the process's high-water mark (None: the system does not tell).
     """
 
     allocated: int

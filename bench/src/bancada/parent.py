@@ -119,7 +119,7 @@ class Parent:
             time.sleep(POLL_S)
 
     def _blame(self, job: Job, planned: Sequence[Planned], end: End) -> None:
-        """Writes the row of whom the end belongs to: the contender at work, or all of a case that was being prepared."""
+        """Writes the row of whom the end belongs to: the contender at work, or all of a case in preparation."""
         if job.identical or end.at is None or not end.at.case:
             return
         left = _left(job, planned)

@@ -53,7 +53,8 @@ _MEASURES: dict[str, tuple[type, ...]] = {
     "flops": (float, int), "bytes": (float, int), "flops_per_s": (float, int), "bytes_per_s": (float, int),
     "compute_share": (float, int), "bandwidth_share": (float, int),
     "error_max": (float, int), "error_rel": (float, int), "grad_error_max": (float, int),
-    "grad_error_rel": (float, int), "error_limit_share": (float, int), "precision": (str,), "backend": (str,), "label": (str,), "reference": (bool,),
+    "grad_error_rel": (float, int), "error_limit_share": (float, int), "precision": (str,),
+    "backend": (str,), "label": (str,), "reference": (bool,),
 }  # fmt: skip
 _OPEN_PREFIXES = ("axis.", "error.", "env.", "version.", "note.")
 

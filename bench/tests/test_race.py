@@ -1,0 +1,279 @@
+"""The race and the screening, in this process, with contenders whose behaviour is known."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from _planted import PLANTS, faulty, late, sound
+
+from bancada import memory, screen
+from bancada.clock import CpuClock
+from bancada.race import Race, set_loops
+from bancada.screen import Entrant, Failed
+from bancada.settings import Settings
+from bancada.suite import Contender, Device, KernelSuite
+
+CLOCK = CpuClock()
+QUICK = Settings(rounds=6, least_rounds=3, most_rounds=12, sample_s=1e-4, budget_s=5.0)
+
+
+class Benchmark:
+    """As much of pytest-benchmark's fixture as the race uses; the real one is used by the sweep's tests."""
+
+    def __init__(self, clock: Callable[[], Any] = CLOCK) -> None:
+        self.clock = clock
+        self.stats = SimpleNamespace(stats=SimpleNamespace(data=[]))
+
+    def pedantic(self, target: Callable[..., Any], setup: Callable[[], Any], rounds: int, iterations: int) -> None:
+        for _ in range(rounds):
+            args, kwargs = setup()
+            before = self.clock()
+            target(*args, **kwargs)
+            self.stats.stats.data.append(self.clock() - before)
+
+
+def entrant(name: str, run: Callable[[], Any], estimate_s: float = 1e-3) -> Entrant:
+    contender = Contender(name, "planted", "bancada", lambda case, inputs: run)
+    return Entrant(contender, run, {}, estimate_s, 1, {})
+
+
+def spin(seconds: float) -> Callable[[], dict[str, Any]]:
+    def run() -> dict[str, Any]:
+        end = time.perf_counter() + seconds
+        while time.perf_counter() < end:
+            pass
+        return {}
+
+    return run
+
+
+def no_beat(step: str, contender: str, limit_s: float) -> None:
+    return None
+
+
+def test_samples_are_dealt_back_to_whom_they_belong() -> None:
+    lengths = {"a": 0.001, "b": 0.002, "c": 0.004}
+    entrants = [entrant(name, spin(length), length) for name, length in lengths.items()]
+    one = Race(entrants, CLOCK, Settings(rounds=8, most_rounds=8, sample_s=1e-4), 5.0, no_beat)
+    one.run(Benchmark())
+    times = one.times()
+    assert times.shape == (3, 8) and one.names == ["a", "b", "c"]
+    assert times.min(axis=1) == pytest.approx(list(lengths.values()), rel=0.3)  # the least: the machine may be busy
+
+
+def test_every_contender_runs_once_a_round_in_shuffled_order() -> None:
+    seen: list[str] = []
+
+    def noting(name: str) -> Callable[[], Any]:
+        return lambda: seen.append(name) or {}  # type: ignore[func-returns-value]
+
+    names = ["a", "b", "c", "d"]
+    one = Race([entrant(name, noting(name), 1.0) for name in names], CLOCK, QUICK, 100.0, no_beat)
+    one.run(Benchmark())
+    rounds = [seen[start : start + 4] for start in range(0, len(seen), 4)]
+    assert all(sorted(found) == names for found in rounds)
+    assert len({tuple(found) for found in rounds}) > 1
+
+
+def test_contenders_of_about_one_speed_are_looped_alike() -> None:
+    made = [
+        entrant("a", spin(0), 1.0e-3),
+        entrant("b", spin(0), 1.2e-3),
+        entrant("c", spin(0), 1.5e-3),
+        entrant("d", spin(0), 1.0),
+    ]
+    set_loops(made, 7.5e-3)
+    assert [one.loops for one in made] == [8, 8, 8, 1]
+
+
+def test_a_contender_that_raises_in_the_race_is_out_and_the_others_go_on() -> None:
+    calls = 0
+
+    def breaks() -> dict[str, Any]:
+        nonlocal calls
+        calls += 1
+        if calls > 3:
+            raise RuntimeError("not enough memory: you tried to allocate 3 bytes")
+        return {}
+
+    one = Race([entrant("a", spin(1e-4)), entrant("b", breaks), entrant("c", spin(1e-4))], CLOCK, QUICK, 5.0, no_beat)
+    one.run(Benchmark())
+    assert one.names == ["a", "c"] and one.failures["b"].status == "out_of_memory"
+    assert one.times().shape[1] >= QUICK.rounds
+    assert [(found.a, found.b) for found in one.comparisons()] == [("a", "c")]
+
+
+def test_a_race_goes_on_while_undecided_up_to_the_cap() -> None:
+    rng = np.random.default_rng(0)
+    lengths = rng.lognormal(0, 1.0, 10_000) * 2e-5
+    ticks = iter(lengths)
+
+    def jittery() -> dict[str, Any]:
+        spin(float(next(ticks)))()
+        return {}
+
+    undecided = Race([entrant("a", jittery, 1e-4), entrant("b", jittery, 1e-4)], CLOCK, QUICK, 30.0, no_beat)
+    undecided.run(Benchmark())
+    clear = Race([entrant("a", spin(1e-4), 1e-4), entrant("b", spin(3e-4), 3e-4)], CLOCK, QUICK, 30.0, no_beat)
+    clear.run(Benchmark())
+    assert undecided.times().shape[1] == QUICK.most_rounds
+    assert clear.times().shape[1] == QUICK.rounds
+
+
+def test_a_small_budget_means_fewer_rounds_but_never_fewer_than_the_least() -> None:
+    one = Race([entrant("a", spin(1e-3), 1.0), entrant("b", spin(9e-3), 1.0)], CLOCK, QUICK, 8.0, no_beat)
+    one.run(Benchmark())
+    assert one.times().shape[1] == 4
+    other = Race([entrant("a", spin(1e-3), 1.0), entrant("b", spin(9e-3), 1.0)], CLOCK, QUICK, 0.1, no_beat)
+    other.run(Benchmark())
+    assert other.times().shape[1] == QUICK.least_rounds
+
+
+class Flushing(CpuClock):
+    """A clock whose flush takes longer than what is timed."""
+
+    def flush(self) -> None:
+        time.sleep(0.005)
+
+
+def test_the_flush_is_outside_the_timed_window() -> None:
+    """TileOPs 1725: the flush leaked into the timed window (case 3)."""
+    one = Race([entrant("a", spin(1e-3), 1e-3)], Flushing(), Settings(rounds=8, most_rounds=8), 5.0, no_beat)
+    one.run(Benchmark())
+    assert one.times().min() < 0.002
+
+
+def test_warm_up_goes_on_until_successive_medians_agree_and_calls_at_least_once() -> None:
+    """triton 2306: a fixed warm-up in ms under-warms slow kernels (case 1)."""
+    lengths = iter([0.03, 0.02, 0.01, 0.008, 0.006, 0.004] + [0.001] * 100)
+    calls = 0
+
+    def run() -> dict[str, Any]:
+        nonlocal calls
+        calls += 1
+        return spin(next(lengths))()
+
+    estimate = screen.warm_up(run, CLOCK)
+    assert calls >= 9 and estimate == pytest.approx(0.001, rel=0.3)
+    calls, lengths = 0, iter([0.05])
+    screen.warm_up(run, CLOCK, limit_s=0.01)
+    assert calls == 1
+
+
+def question(suite: KernelSuite, cpu: Device) -> screen.Question:
+    return screen.ask(suite, suite.case(), cpu, 0)
+
+
+def screened(name: str, cpu: Device) -> Entrant:
+    suite = faulty()[0]
+    return screen.screen(suite.contender(name), question(suite, cpu), cpu, CLOCK, QUICK, lambda step, limit: None)
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "said"),
+    [
+        ("zeros", "incorrect", "off by"),
+        ("cached", "incorrect", "off by"),
+        ("in-place", "incorrect", "changed its inputs in place: x"),
+        ("not-a-number", "incorrect", "off by inf"),
+        ("nameless", "incorrect", "gives no out"),
+        ("imports-nothing", "unsupported", "a_library_that_is_not_there"),
+        ("not-installed", "unsupported", "no-such-distribution is not installed"),
+        ("not-here", "unsupported", "needs a machine"),
+        ("raises", "crashed", "KeyError"),
+        ("asks-for-too-much", "out_of_memory", "memory"),
+    ],
+)
+def test_planted_cheats_and_faults_are_caught_while_screening(name: str, status: str, said: str, cpu: Device) -> None:
+    assert name in PLANTS or name.startswith("not-")
+    with pytest.raises(Failed) as caught:
+        screened(name, cpu)
+    assert caught.value.status == status and said in caught.value.reason
+
+
+def test_an_honest_contender_passes_with_its_facts(cpu: Device) -> None:
+    passed = screened("honest-a", cpu)
+    assert 0 < passed.facts["error_max"] < 1e-3 and 0 < passed.facts["error_limit_share"] < 1
+    assert passed.facts["peak_bytes"] == 192 * 192 * 4
+    assert passed.facts["first_call_s"] > 0 and passed.estimate_s > 0
+
+
+def test_changing_the_inputs_only_once_the_race_is_on_is_told_after_it(cpu: Device) -> None:
+    suite = late()
+    asked = question(suite, cpu)
+    entrants = [screen.screen(one, asked, cpu, CLOCK, QUICK, lambda step, limit: None) for one in suite.contenders]
+    one = Race(entrants, CLOCK, Settings(sample_s=0.02, rounds=30), 20.0, no_beat)
+    one.run(Benchmark())
+    honest, late_one = entrants
+    screen.check(lambda: one.last["honest-a"], honest.inputs, asked)
+    with pytest.raises(Failed, match="changed its inputs"):
+        screen.check(lambda: one.last["late"], late_one.inputs, asked)
+
+
+def test_inputs_are_the_same_for_every_contender_and_fresh_by_seed(cpu: Device) -> None:
+    suite = sound()[0]
+    first, second = question(suite, cpu), question(suite, cpu)
+    assert torch.equal(first.inputs["x"], second.inputs["x"])
+    assert not torch.equal(first.inputs["x"], first.decoy["x"])
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (MemoryError(), "out_of_memory"),
+        (torch.OutOfMemoryError("CUDA out of memory"), "out_of_memory"),
+        (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: 12 bytes"), "out_of_memory"),
+        (ImportError("no libfoo"), "unsupported"),
+        (NotImplementedError("no backward on CPU"), "unsupported"),
+        (type("OutOfResources", (Exception,), {})("shared memory, Required: 300000"), "unsupported"),
+        (RuntimeError("boom"), "crashed"),
+    ],
+)
+def test_exceptions_become_typed_statuses(error: BaseException, status: str) -> None:
+    """tritonbench 873: OutOfResources ended the run (case 12)."""
+    assert screen.failure(error).status == status
+
+
+def test_peak_memory_sees_what_is_freed_on_the_way_and_inside_operators(cpu: Device) -> None:
+    size = 1 << 20
+
+    def call() -> torch.Tensor:
+        first = torch.empty(2 * size, dtype=torch.uint8)
+        second = torch.empty(3 * size, dtype=torch.uint8)
+        del first, second
+        return torch.empty(size, dtype=torch.uint8)
+
+    assert memory.peak(call, cpu).allocated == 5 * size
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+def test_work_left_on_a_stream_of_its_own_is_counted() -> None:
+    """mlx-benchmark 21: no synchronisation, 0.03 ms for a 1.36 ms matmul (case 4)."""
+    from bancada.clock import CudaClock
+
+    x = torch.randn(4096, 4096, device="cuda")
+    stream, clock = torch.cuda.Stream(), CudaClock()
+
+    def here() -> None:
+        for _ in range(10):
+            x @ x
+
+    def elsewhere() -> None:
+        with torch.cuda.stream(stream):
+            here()
+
+    def seconds(call: Callable[[], None]) -> float:
+        call()
+        torch.cuda.synchronize()
+        before = clock()
+        call()
+        return float(clock() - before)
+
+    assert seconds(elsewhere) > 0.5 * seconds(here)

@@ -1,0 +1,110 @@
+"""rows.jsonl: schema, single writes, and what is done with rows that do not fit."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bancada import rows
+
+
+def cell(**changes: Any) -> rows.Row:
+    fields: rows.Row = dict.fromkeys(
+        ("row_id", "suite", "family", "case", "contender", "technique", "origin", "reason", "device", "device_name",
+         "driver", "commit", "versions", "command"), "x",
+    )  # fmt: skip
+    return (
+        {"schema": 1, "kind": "cell", "run": "r", "time": "t", "status": "ok", "threads": 2, "time_s": 1.0}
+        | fields
+        | changes
+    )
+
+
+def test_rows_come_back_as_they_were_written(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    first, second = cell(case="a", samples=[1.0, 2.0]), cell(case="b", **{"axis.seq_len": 4, "error.out.max": 1e-7})
+    rows.append(path, [first])
+    rows.append(path, [second])
+    assert rows.read(path) == rows.Read([first, second], [])
+
+
+@given(text=st.text(max_size=50))
+def test_any_text_survives(text: str) -> None:
+    """Case 21: names and parameters may hold quotes, `<script>` or line breaks; a row stays one line."""
+    line = json.dumps(cell(reason=text or "-", label=text), ensure_ascii=False)
+    assert "\n" not in line
+    rows.validate(json.loads(line))
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"status": "fine"}, "status='fine'"),
+        ({"threads": "two"}, "threads='two'"),
+        ({"threads": True}, "threads=True"),
+        ({"time_s": math.nan}, "time_s"),
+        ({"error_max": math.inf}, "error_max"),
+        ({"samples": [1.0] * 201}, "samples"),
+        ({"samples": "fast"}, "samples"),
+        ({"axis.shape": [1, 2]}, "axis.shape"),
+        ({"colour": "red"}, "colour"),
+        ({"status": "crashed", "reason": ""}, "reason"),
+        ({"schema": 0}, "schema=0"),
+        ({"kind": "sell"}, "kind='sell'"),
+    ],
+)
+def test_what_does_not_fit_is_refused_by_name_and_nothing_is_written(
+    changes: dict[str, Any], named: str, tmp_path: Path
+) -> None:
+    """pytest-benchmark 96: scalars only, raw samples capped (case 16); cccl 507: a status, never NaN (case 13)."""
+    path = tmp_path / "rows.jsonl"
+    with pytest.raises(rows.RowError, match=named.replace(".", r"\.")):
+        rows.append(path, [cell(), cell(**changes)])
+    assert not path.exists()
+
+
+def test_a_measured_cell_needs_a_time() -> None:
+    row = cell()
+    del row["time_s"]
+    with pytest.raises(rows.RowError, match="needs time_s"):
+        rows.validate(row)
+
+
+def test_a_half_written_last_line_an_older_schema_and_rubbish_are_told_and_lose_nothing_else(tmp_path: Path) -> None:
+    """Case 22."""
+    path = tmp_path / "rows.jsonl"
+    good = cell()
+    old = json.dumps(cell(schema=0))
+    path.write_text(
+        "\n".join([json.dumps(good), old, "{not json", "[1]", json.dumps(good)]) + "\n" + json.dumps(good)[:40]
+    )
+    found = rows.read(path)
+    assert found.rows == [good, good]
+    assert len(found.problems) == 4
+    assert "line 2" in found.problems[0] and "schema" in found.problems[0]
+    assert "cut short" in found.problems[-1]
+
+
+def test_a_line_cut_short_spoils_no_row_that_is_appended_later(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    rows.append(path, [cell(case="a")])
+    with path.open("a") as file:
+        file.write('{"schema": 1, "kind": "ce')
+    rows.append(path, [cell(case="b")])
+    found = rows.read(path)
+    assert [row["case"] for row in found.rows] == ["a", "b"] and len(found.problems) == 1
+
+
+def test_a_file_that_is_not_there_holds_nothing(tmp_path: Path) -> None:
+    assert rows.read(tmp_path / "rows.jsonl") == rows.Read([], [])
+
+
+def test_long_texts_are_cut_not_refused(tmp_path: Path) -> None:
+    rows.append(tmp_path / "rows.jsonl", [cell(reason="x" * 100_000)])
+    assert len(rows.read(tmp_path / "rows.jsonl").rows[0]["reason"]) == rows.LONGEST_TEXT
