@@ -43,9 +43,7 @@ def commands() -> list[tuple[str, str]]:
 def parse_bancada(arguments: list[str]) -> None:
     """Parses arguments of `bancada` as its command line would, and runs nothing."""
     group: Any = typer.main.get_command(app)
-    name, command, rest = group.resolve_command(
-        group.make_context("bancada", arguments[:1] + ["--help"], resilient_parsing=True), arguments
-    )
+    name, command, rest = group.resolve_command(group.make_context("bancada", [*arguments]), [*arguments])
     command.make_context(name, rest)
 
 

@@ -70,7 +70,7 @@ def normal(requirement: str) -> str:
 
 def test_everything_required_is_pinned_for_ci() -> None:
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
-    pins = dict(line.split("==") for line in lines if "==" in line)
+    pins = dict(line.split("==", 1) for line in lines if "==" in line)
     pinned = {normal(name) for name in pins}
     required = {
         normal(requirement)
