@@ -124,7 +124,7 @@ class Recipe:
     all_unsupported: tuple[str, ...] = ()
     seed: int = 0
     run: str = "demo"
-    device_name: str = "Xeon 6975P, 2 cores"
+    device_name: str = "Intel(R) Xeon(R) 6975P-C"
     end: bool = True
     drop: int = 0  # planned cases at the end which the sweep never reached
     noise: float = 0.012

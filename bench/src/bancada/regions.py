@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bancada.comparisons import MOST_CASES, SuiteRows, geometric_mean, in_order, joint
+from bancada.comparisons import MOST_CASES, Outcome, SuiteRows, geometric_mean, in_order, joint
+
+Said = tuple[object, str, Outcome]
+"""A size, a rival, and what all cases there say together."""
 
 
 def others(suite: SuiteRows) -> list[str]:
@@ -53,8 +56,11 @@ def region(suite: SuiteRows, a: str, rivals: Sequence[str]) -> list[Any]:
     runs: list[list[Any]] = [[]]
     for x in suite.xs():
         cases = cases_at(suite, [x])
-        outcomes = {joint(found) for b in rivals if b != a and (found := suite.common(a, b, cases))}
-        runs[-1].append(x) if outcomes == {"faster"} else runs.append([])
+        said = {joint(found) for b in rivals if b != a and (found := suite.common(a, b, cases))}
+        if said == {"faster"}:
+            runs[-1].append(x)
+        else:
+            runs.append([])
     return runs[-1] or max(runs, key=len)
 
 
@@ -88,28 +94,47 @@ class Part:
 
 
 def parts(suite: SuiteRows, ours: str, rivals: Sequence[str]) -> list[Part]:
-    """The whole suite; or its cases by value of the one axis that makes the outcome at each size much clearer."""
-    best, chosen = clarity([suite], ours, rivals) + 0.2, [Part("", suite)]
+    """The whole suite; or its cases by value of the one axis that makes the outcome at each size much clearer.
+
+    Values of that axis with the same outcomes stay together.
+    """
+    best, chosen = clarity([outcomes(suite, ours, rivals)]) + 0.2, [Part("", suite)]
     for name, groups in splits(suite, list(suite.cells)):
-        inside = [suite.only(cases) for cases in groups.values()]
-        if len(groups) <= 3 and all(s.common(ours, rival) for s in inside for rival in rivals):
-            clear = clarity(inside, ours, rivals)
-            if clear > best:
-                prefixes = (f"With {name} {value}, " for value in groups)
-                best, chosen = clear, [Part(prefix, s) for prefix, s in zip(prefixes, inside, strict=True)]
+        alike: dict[tuple[Said, ...], list[str]] = {}
+        for value, cases in groups.items():
+            alike.setdefault(tuple(outcomes(suite.only(cases), ours, rivals)), []).append(value)
+        clear = clarity(alike)
+        if 2 <= len(alike) <= 3 and () not in alike and clear > best:
+            best, chosen = clear, [_part(suite, name, values, groups) for values in alike.values()]
     return chosen
 
 
-def clarity(inside: Sequence[SuiteRows], ours: str, rivals: Sequence[str]) -> float:
-    """The share of sizes, over parts and rivals, at which all cases say the same."""
-    outcomes = [
-        joint(found)
-        for suite in inside
-        for x in suite.xs()
-        for rival in rivals
-        if (found := suite.common(ours, rival, cases_at(suite, [x])))
-    ]
-    return sum(outcome != "mixed" for outcome in outcomes) / len(outcomes) if outcomes else 0.0
+def _part(suite: SuiteRows, name: str, chosen: Sequence[str], groups: Mapping[str, Sequence[str]]) -> Part:
+    said = " or ".join(_with(name, value) for value in chosen)
+    return Part(f"With {said}, ", suite.only(case for value in chosen for case in groups[value]))
+
+
+def outcomes(suite: SuiteRows, ours: str, rivals: Sequence[str]) -> list[Said]:
+    """What holds against each rival at each size where they have common cases."""
+    found = []
+    for x in suite.xs():
+        cases = cases_at(suite, [x])
+        for rival in rivals:
+            if (outcome := joint(suite.common(ours, rival, cases))) is not None:
+                found.append((x, rival, outcome))
+    return found
+
+
+def clarity(groups: Iterable[Iterable[Said]]) -> float:
+    """The share of outcomes, over all groups, in which all cases say the same."""
+    said = [outcome for group in groups for *_, outcome in group]
+    return sum(outcome != "mixed" for outcome in said) / len(said) if said else 0.0
+
+
+def _with(name: str, value: str) -> str:
+    """An axis value as people say it: `bf16`, `causal`, `not causal`, `head_dim 64`."""
+    said = {"true": name, "false": f"not {name}"}.get(value, f"{name} {value}")
+    return value if name == "dtype" else said
 
 
 def plain(x: Any) -> str:
@@ -142,7 +167,10 @@ def depends(suite: SuiteRows, xs: Sequence[Any]) -> str:
     for name, groups in splits(suite, cases):
         chosen = {value: holders(suite.only(inside), xs[-1]) for value, inside in groups.items()}
         if all(chosen.values()) and len(set(chosen.values())) > 1:
-            said = (f"{' or '.join(suite.entrants[h].label for h in who)} with {name} {v}" for v, who in chosen.items())
+            said = (
+                f"{' or '.join(suite.entrants[h].label for h in who)} with {_with(name, v)}"
+                for v, who in chosen.items()
+            )
             return ", ".join(said)
     return "it depends on the case"
 

@@ -18,7 +18,7 @@ Kind = Literal["win", "tie", "peer wins", "no data"]
 
 @dataclass(frozen=True)
 class Fact:
-    """One figure of a card: what it is, the figure, and against whom."""
+    """One figure of a card: what it is, the figure, and where and against whom."""
 
     name: str
     value: str
@@ -285,7 +285,7 @@ def _facts(suite: SuiteRows, ours: str) -> tuple[Fact, ...]:
     mean = geometric_mean(suite.common(ours, against, cases)) if cases else None
     if mean is None:
         return ()
-    place = f"of {suite.entrants[against].label}'s, {lower(where(suite, suite.xs(cases)))}"
+    place = f"{where(suite, suite.xs(cases))}, {suite.entrants[ours].label} against {suite.entrants[against].label}"
     facts = [Fact("time", "level" if mean.outcome == "tie" else times(mean.value), place)]
     if (memory := _median_ratio(suite, ours, against, cases, "peak_bytes")) is not None:
         facts.append(Fact("memory", _share(memory), place))

@@ -53,7 +53,7 @@ def render(runs: Sequence[Loaded], path: Path) -> str:
             style="\n".join((folder / name).read_text(encoding="utf-8") for name in STYLES),
             script="\n".join((folder / name).read_text(encoding="utf-8") for name in SCRIPTS),
             plotly=plotly.get_plotlyjs(),
-            payload=in_script(data.payload(runs)),
+            payload=in_script(data.payload(runs, verdicts)),
             figures=data.figures(runs, verdicts),
             verdicts=verdicts,
             runs=[_in_words(run, path) for run in runs],
@@ -97,7 +97,7 @@ def _in_words(run: Loaded, path: Path) -> dict[str, str]:
         "machine": ", ".join(parts),
         "date": _date(str(head.get("time", ""))),
         "commit": str(head.get("commit") or "unknown")[:12],
-        "took": _duration(float(end["wall_s"])) if end else "not finished",
+        "took": f"took {_duration(float(end['wall_s']))}" if end else "not finished",
         "sweep": str(head.get("sweep") or run.plan.get("sweep") or "unnamed"),
         "rows": Path(rows).as_posix(),
     }

@@ -37,11 +37,15 @@ function showFilters(cells) {
   document.getElementById("shown").textContent = `${cells.length.toLocaleString("en-US")} of ${CELLS.length.toLocaleString("en-US")} cells`;
 }
 
-function refresh({ write = true } = {}) {
-  if (write) writeFragment();
-  const cells = visible(), host = document.getElementById("families");
-  showFilters(cells);
+function refresh() {
+  writeFragment();
+  showFilters(visible());
   cardCharts();
+  belowCards();
+}
+
+function belowCards() {
+  const cells = visible(), host = document.getElementById("families");
   forgetCharts(host);
   const families = [...group(cells, (c) => c.family)];
   host.replaceChildren(...families.map(([family, inside]) => el("section", { class: "family", id: `family-${family}` }, el("h2", {}, family.charAt(0).toUpperCase() + family.slice(1)), [...SUITES.values()].filter((suite) => inside.some((c) => c.suite === suite.id)).map((suite) => suiteSection(suite, inside.filter((c) => c.suite === suite.id))))));
@@ -66,7 +70,7 @@ function navigation() {
   });
   const dialog = document.getElementById("detail");
   dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });
-  addEventListener("hashchange", () => { readFragment(); refresh({ write: false }); });
+  addEventListener("hashchange", () => { readFragment(); refresh(); });
   const nav = document.querySelector("nav ul"), before = nav.querySelector("[data-before]");
   for (const family of unique(CELLS.map((c) => c.family))) before.before(el("li", {}, el("a", { href: `#family-${family}`, "data-go": `family-${family}` }, family.charAt(0).toUpperCase() + family.slice(1))));
 }
@@ -75,5 +79,11 @@ watchCharts();
 filterBar();
 navigation();
 readFragment();
-refresh({ write: false });
-document.documentElement.dataset.ready = "1";
+showFilters(visible());
+cardCharts();
+// The cards come first: the long rest is made once what is in view has been drawn.
+CHARTS.forEach((chart) => { if (chart.box.getBoundingClientRect().top < innerHeight) paint(chart); });
+requestAnimationFrame(() => setTimeout(() => {
+  belowCards();
+  document.documentElement.dataset.ready = "1";
+}));

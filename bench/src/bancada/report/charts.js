@@ -83,28 +83,30 @@ function watchCharts() {
 // Axes
 
 const log = Math.log10;
-function span(values, floor = 0.35) {
+function span(values, floor = 0.35, margin = 0.07) {
   // The range of a logarithmic axis (in powers of ten) that holds all values, with some room.
   const shown = values.filter((value) => value > 0 && Number.isFinite(value)).map(log);
   if (!shown.length) return [0, 1];
   let low = Math.min(...shown), high = Math.max(...shown);
   if (high - low < floor) { const middle = (high + low) / 2; low = middle - floor / 2; high = middle + floor / 2; }
-  const room = (high - low) * 0.07;
+  const room = (high - low) * margin;
   return [low - room, high + room];
 }
 
-function ticks([low, high], say, base = 10) {
-  // Few, round and labelled: powers of ten with 2 and 5 between where there is room, or powers of two.
-  const values = [];
+function ticks([low, high], say, base = 10, most = 7) {
+  // Round values, as many as there is room for: powers of two, or powers of ten with others between.
+  let values = [];
   if (base === 2) {
-    const from = Math.ceil(low / log(2)), to = Math.floor(high / log(2)), step = Math.max(1, Math.ceil((to - from) / 6));
+    const from = Math.ceil(low / log(2)), to = Math.floor(high / log(2)), step = Math.max(1, Math.ceil((to - from + 1) / most));
     for (let power = from; power <= to; power += step) values.push(2 ** power);
   } else {
-    const wide = high - low;
-    const steps = wide > 2.2 ? [1] : wide > 0.9 ? [1, 2, 5] : [1, 1.5, 2, 3, 4, 5, 6, 8];
-    const stride = Math.max(1, Math.ceil(wide / 7));
-    for (let power = Math.floor(low); power <= Math.ceil(high); power += wide > 2.2 ? stride : 1) {
-      for (const step of steps) if (log(step) + power >= low && log(step) + power <= high) values.push(step * 10 ** power);
+    const sets = [[1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8], [1, 1.5, 2, 3, 5, 7], [1, 2, 5], [1, 3], [1]];
+    for (const [steps, stride] of [...sets.map((set) => [set, 1]), [[1], 2], [[1], 3], [[1], 5]]) {
+      values = [];
+      for (let power = Math.ceil(low / stride - 1) * stride; power <= high; power += stride) {
+        for (const step of steps) if (log(step) + power >= low && log(step) + power <= high) values.push(step * 10 ** power);
+      }
+      if (values.length <= most) break;
     }
   }
   return { tickvals: values, ticktext: values.map((value) => plain(say(value))) };
@@ -115,11 +117,12 @@ const tickBytes = (b) => { const [size, name] = scaled(b * 1.0000001, BYTES); re
 const tickTimes = (r) => `${Number(r.toPrecision(3))}x`;
 const tickError = (e) => `1e${Math.round(log(e))}`.replace("-", "−");
 
+const FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', sans-serif";
 function baseLayout(look, more = {}) {
   return {
     margin: { l: 58, r: 16, t: 8, b: 42 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", showlegend: false, hovermode: "closest", dragmode: false,
-    font: { family: "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', sans-serif", size: 12, color: look.muted },
-    hoverlabel: { bgcolor: look.panel, bordercolor: look.line, font: { color: look.ink, size: 12.5 }, align: "left" }, ...more,
+    font: { family: FONT, size: 12, color: look.muted },
+    hoverlabel: { bgcolor: look.panel, bordercolor: look.line, font: { family: FONT, color: look.ink, size: 12.5 }, align: "left" }, ...more,
   };
 }
 function axis(look, more) {

@@ -73,17 +73,19 @@ const unique = (values) => [...new Set(values)];
 function inOrder(values) {
   return [...values].sort((a, b) => (typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b))));
 }
-const sayValue = (value) => (typeof value === "number" ? value.toLocaleString("en-US") : String(value));
+const NUMBER = new Intl.NumberFormat("en-US");
+const sayValue = (value) => (typeof value === "number" ? NUMBER.format(value) : String(value));
 const sayAxis = (name, value) => (value === true ? name : value === false ? `not ${name}` : name === "dtype" ? String(value) : `${name} ${sayValue(value)}`);
 
+const FORMATS = []; // making one takes longer than a hundred uses
+const fixed = (places) => (FORMATS[places] ||= new Intl.NumberFormat("en-US", { minimumFractionDigits: places, maximumFractionDigits: places }));
 function digits(value, n = 3) {
   // n significant digits, without exponents in the usual range: 0.0523, 1.23, 12.3, 4,120.
   if (value === 0) return "0";
   const size = Math.floor(Math.log10(Math.abs(Number(value.toPrecision(n)))));
   if (size < -4 || size > 8) return value.toExponential(n - 1).replace("e-", "e−").replace("e+", "e");
   const places = Math.max(0, n - 1 - size);
-  const step = 10 ** Math.max(0, size - n + 1);
-  return (Math.round(value / step) * step).toLocaleString("en-US", { minimumFractionDigits: places, maximumFractionDigits: places });
+  return fixed(places).format(Number(value.toPrecision(n)));
 }
 function scaled(value, units) {
   const [size, name] = units.find(([unit]) => Math.abs(value) >= unit) || units[units.length - 1];

@@ -20,19 +20,17 @@ TOO_FAST = 1.15
 """A result above this share of a ceiling means that the work or the clock is wrong."""
 
 
-def payload(runs: Sequence[Loaded]) -> dict[str, Any]:
+def payload(runs: Sequence[Loaded], found: Sequence[Verdict]) -> dict[str, Any]:
     """Everything the page's script reads."""
     cells = [cell for run in runs for cell in run_cells(run)]
-    catalogue = merged_catalogue(runs)
-    found = all_verdicts(runs, catalogue)
     return {
         "runs": [_run(run) for run in runs],
         "cells": table(cells, skip=("schema", "kind", "samples")),
         "samples": _samples(cells),
         "pairs": table([_pair(row) for run in runs for row in run.rows if row["kind"] == "pair"]),
         "ceilings": [_small(row) for run in runs for row in run.rows if row["kind"] == "ceiling"],
-        "catalogue": catalogue,
-        "verdicts": [dataclasses.asdict(verdict) | {"evidence": len(verdict.evidence)} for verdict in found],
+        "catalogue": merged_catalogue(runs),
+        "verdicts": [{"suite": v.suite, "run": v.run, "device": v.device} for v in found],
     }
 
 
@@ -124,7 +122,7 @@ def _impossible(run: Loaded) -> list[str]:
     """Cells above what the machine was measured to reach."""
     shares = ("compute_share", "bandwidth_share")
     return [
-        f"{row['row_id']}: {share.replace('_', ' ')} {row[share]:.0%} of the measured ceiling: its work or its clock is wrong"
+        f"{row['row_id']}: {row[share]:.0%} of the measured ceiling ({share}): its work or its clock is wrong"
         for row in run.rows
         if row["kind"] == "cell"
         for share in shares

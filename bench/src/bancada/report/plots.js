@@ -30,9 +30,12 @@ function lines(cells, xName, metric, range, small = false) {
   // One line a contender, labelled at its end.
   return (width, height, look) => {
     const info = axisInfo(cells[0].suite, xName), isLog = info.scale === "log" || (info.scale !== "linear" && metricX(cells, xName));
-    const xs = inOrder(unique(cells.map((cell) => cell.axes[xName]))), at = (x) => (isLog ? x : xs.indexOf(x));
+    const xs = inOrder(unique(cells.filter((c) => c.status === "ok").map((cell) => cell.axes[xName]))), at = (x) => (isLog ? x : xs.indexOf(x));
     const series = [...group(cells.filter((c) => c.status === "ok" && metric.get(c) > 0), (c) => c.contender).values()];
-    const names = series.map((one) => one[0].label), room = Math.min(Math.max(...names.map((n) => measure(n)), 20) + 16, width * 0.36);
+    const ended = (c) => c.axes[xName] !== xs[xs.length - 1];
+    const last = (one) => one.reduce((a, b) => (xs.indexOf(b.axes[xName]) > xs.indexOf(a.axes[xName]) ? b : a));
+    const nameOf = (c) => (ended(c) ? `${c.label}, to ${sayValue(c.axes[xName])}` : c.label);
+    const names = series.map((one) => nameOf(last(one))), room = Math.min(Math.max(...names.map((n) => measure(n)), 20) + 16, width * 0.36);
     const layout = baseLayout(look, { margin: { l: 58, r: room, t: 8, b: small ? 38 : 44 } });
     const inner = height - layout.margin.t - layout.margin.b;
     const traces = [], ends = [];
@@ -47,12 +50,12 @@ function lines(cells, xName, metric, range, small = false) {
         error_y: { type: "data", symmetric: false, array: points.map((c) => metric.high(c) - metric.get(c)), arrayminus: points.map((c) => metric.get(c) - metric.low(c)), color: style.color, thickness: 1.2, width: 3 },
         customdata: points.map((c) => c.index), text: points.map((c) => hover(c, metric === METRICS.speed ? [`${sayRatio(c.speed.value)} [${sayRatio(c.speed.low)}, ${sayRatio(c.speed.high)}] the reference's speed`] : [])), hovertemplate: "%{text}<extra></extra>",
       });
-      const last = points[points.length - 1];
-      ends.push({ style, label: last.label, x: at(last.axes[xName]), y: inner * (1 - (log(metric.get(last)) - range[0]) / (range[1] - range[0])), value: metric.get(last), whole: last.axes[xName] === xs[xs.length - 1] });
+      const end = points[points.length - 1];
+      ends.push({ style, label: nameOf(end), y: inner * (1 - (log(metric.get(end)) - range[0]) / (range[1] - range[0])), value: metric.get(end) });
     }
     const heights = apart(ends.map((end) => end.y), 14, 6, inner - 4);
     layout.annotations = ends.map((end, i) => ({
-      x: isLog ? log(end.x) : end.x, y: log(end.value), xref: "x", yref: "y", text: plain(fit(end.label, room - 12)), showarrow: false, xanchor: "left", xshift: 9, yshift: end.y - heights[i], font: { size: 12, color: textColor(end.style.color, look) },
+      x: isLog ? log(at(xs[xs.length - 1])) : at(xs[xs.length - 1]), y: log(end.value), xref: "x", yref: "y", text: plain(fit(end.label, room - 12)), showarrow: false, xanchor: "left", xshift: 9, yshift: end.y - heights[i], font: { size: 12, color: textColor(end.style.color, look) },
     }));
     const shown = thin(xs, isLog, (width - 58 - room), look);
     layout.xaxis = axis(look, { type: isLog ? "log" : "linear", tickvals: shown.map(at), ticktext: shown.map((x) => plain(sayValue(x))), title: axisTitle(info.unit ? `${xName}, ${info.unit}` : xName, look), showgrid: false, ticks: "outside", ticklen: 4, tickcolor: look.line, tickangle: 0 });
@@ -72,17 +75,17 @@ function thin(xs, isLog, width) {
 function dots(cells, metric, range) {
   // One case only: there is no line to draw. Each contender is a dot with its interval, the best on top.
   return (width, height, look) => {
-    const shown = cells.filter((c) => c.status === "ok" && metric.get(c) > 0).sort((a, b) => metric.get(b) - metric.get(a));
+    const shown = cells.filter((c) => c.status === "ok" && metric.get(c) > 0).sort((a, b) => (metric === METRICS.speed ? 1 : -1) * (metric.get(a) - metric.get(b)));
     const room = Math.min(Math.max(...shown.map((c) => measure(c.label)), 20) + 14, width * 0.42);
     const traces = shown.map((cell, place) => {
       const style = styleOf(cell);
       return {
-        x: [metric.get(cell)], y: [place], type: "scatter", mode: "markers+text", marker: { color: style.color, symbol: style.symbol, size: 10 }, text: [plain(metric.say(metric.get(cell)))], textposition: log(metric.get(cell)) > (range[0] + range[1]) / 2 ? "middle left" : "middle right",
+        x: [metric.get(cell)], y: [place], type: "scatter", mode: "markers+text", marker: { color: style.color, symbol: style.symbol, size: 10 }, text: [`\u00a0\u00a0${plain(metric.say(metric.get(cell)))}\u00a0\u00a0`], textposition: log(metric.get(cell)) > (range[0] + range[1]) / 2 ? "middle left" : "middle right",
         textfont: { color: look.ink, size: 12 }, error_x: { type: "data", symmetric: false, array: [metric.high(cell) - metric.get(cell)], arrayminus: [metric.get(cell) - metric.low(cell)], color: style.color, thickness: 1.5, width: 4 }, customdata: [cell.index], hovertext: [hover(cell)], hoverinfo: "text", cliponaxis: false,
       };
     });
     const layout = baseLayout(look, { margin: { l: room, r: 20, t: 8, b: 34 } });
-    layout.xaxis = axis(look, { type: "log", range, ...ticks(range, metric.tick, metric.base), tickangle: 0 });
+    layout.xaxis = axis(look, { type: "log", range, ...ticks(range, metric.tick, metric.base, Math.floor((width - room - 20) / 62)), tickangle: 0 });
     layout.yaxis = axis(look, { tickvals: shown.map((_, i) => i), ticktext: shown.map((c) => plain(fit(c.label, room - 14))), range: [-0.6, shown.length - 0.4], tickfont: { size: 12, color: look.ink } });
     return { traces, layout };
   };
@@ -108,7 +111,7 @@ function costs(cells, yMetric) {
   // Time against memory or error at one case; filled where nothing else is better in all three.
   return (width, height, look) => {
     const shown = cells.filter((c) => c.status === "ok" && yMetric.get(c) > 0), best = front(cells.filter((c) => c.status === "ok"));
-    const xRange = span(shown.flatMap((c) => [METRICS.time.low(c), METRICS.time.high(c)]), 0.5), yRange = span(shown.map(yMetric.get), yMetric.floor || 0.6);
+    const xRange = span(shown.flatMap((c) => [METRICS.time.low(c), METRICS.time.high(c)]), 0.5, 0.14), yRange = span(shown.map(yMetric.get), yMetric.floor || 0.6, 0.16);
     const layout = baseLayout(look, { margin: { l: 58, r: 16, t: 10, b: 44 } });
     const inner = [width - 74, height - 54];
     const place = (c) => [(inner[0] * (log(c.time_s) - xRange[0])) / (xRange[1] - xRange[0]), inner[1] * (1 - (log(yMetric.get(c)) - yRange[0]) / (yRange[1] - yRange[0]))];
@@ -119,15 +122,30 @@ function costs(cells, yMetric) {
         error_x: { type: "data", symmetric: false, array: [METRICS.time.high(cell) - cell.time_s], arrayminus: [cell.time_s - METRICS.time.low(cell)], color: style.color, thickness: 1.5, width: 4 }, customdata: [cell.index], hovertext: [hover(cell)], hoverinfo: "text",
       };
     });
-    const heights = apart(shown.map((c) => place(c)[1]), 15, 4, inner[1] - 4);
-    layout.annotations = shown.map((cell, i) => {
-      const [x, y] = place(cell), left = x + measure(cell.label) + 16 > inner[0];
-      return { x: log(cell.time_s), y: log(yMetric.get(cell)), text: plain(fit(cell.label, inner[0] * 0.6)), showarrow: false, xanchor: left ? "right" : "left", xshift: left ? -11 : 11, yshift: y - heights[i], font: { size: 12, color: textColor(styleOf(cell).color, look) } };
-    });
-    layout.xaxis = axis(look, { type: "log", range: xRange, ...ticks(xRange, METRICS.time.tick), title: axisTitle("time a call (further left is better)", look), tickangle: 0 });
+    const spots = labelSpots(shown.map((c) => [...place(c), measure(c.label)]), inner);
+    layout.annotations = shown.map((cell, i) => ({ x: log(cell.time_s), y: log(yMetric.get(cell)), text: plain(cell.label), showarrow: false, xanchor: "center", yanchor: "middle", xshift: spots[i][0], yshift: -spots[i][1], font: { size: 12, color: textColor(styleOf(cell).color, look) } }));
+    layout.xaxis = axis(look, { type: "log", range: xRange, ...ticks(xRange, METRICS.time.tick, 10, Math.floor(inner[0] / 62)), title: axisTitle("time a call (further left is better)", look), tickangle: 0 });
     layout.yaxis = axis(look, { type: "log", range: yRange, ...ticks(yRange, yMetric.tick, yMetric.base) });
     return { traces, layout };
   };
+}
+function labelSpots(points, [width, height]) {
+  // For each [x, y, label width]: a shift of the label's middle that keeps it clear of all markers and other labels.
+  const taken = points.map(([x, y]) => [x - 9, y - 9, x + 9, y + 9]);
+  const crosses = (a, b) => Math.max(0, Math.min(a[2], b[2]) - Math.max(a[0], b[0])) * Math.max(0, Math.min(a[3], b[3]) - Math.max(a[1], b[1]));
+  return points.map(([x, y, w]) => {
+    let best = null;
+    for (const away of [0, 15, 30, 45]) {
+      for (const [dx, dy] of [[w / 2 + 12, away], [-w / 2 - 12, away], [w / 2 + 12, -away], [-w / 2 - 12, -away], [0, -17 - away], [0, 17 + away]]) {
+        const box = [x + dx - w / 2 - 1, y + dy - 7, x + dx + w / 2 + 1, y + dy + 7];
+        const outside = Math.max(0, -box[0]) + Math.max(0, box[2] - width - 14) + Math.max(0, -box[1] - 6) + Math.max(0, box[3] - height);
+        const cost = taken.reduce((sum, other) => sum + crosses(box, other), 0) + outside * 20 + away * 0.3;
+        if (!best || cost < best.cost) best = { cost, dx, dy, box };
+      }
+    }
+    taken.push(best.box);
+    return [best.dx, best.dy];
+  });
 }
 METRICS.error = { title: "Largest error against float64", get: (c) => c.error_max, tick: (e) => sayError(e), base: 10, say: sayError, floor: 1.2 };
 
@@ -146,7 +164,7 @@ function roofline(cells, ceilings) {
     traces.unshift({ x: roof.map((p) => p[0]), y: roof.map((p) => p[1]), type: "scatter", mode: "lines", line: { color: look.ink, width: 2 }, hoverinfo: "skip" });
     const layout = baseLayout(look, { margin: { l: 84, r: 16, t: 12, b: 44 } });
     layout.annotations = corner ? [{ x: xRange[1], y: log(Math.min(peak, ends[1] * bandwidth)), xanchor: "right", yanchor: "bottom", yshift: 2, showarrow: false, text: plain(`matmul ${human(peak, RATE)}`), font: { color: look.ink, size: 12 } }] : [];
-    layout.xaxis = axis(look, { type: "log", range: xRange, ...ticks(xRange, (v) => sayValue(Number(v.toPrecision(2)))), title: axisTitle("FLOPs a byte moved at least", look), tickangle: 0 });
+    layout.xaxis = axis(look, { type: "log", range: xRange, ...ticks(xRange, (v) => sayValue(Number(v.toPrecision(2))), 10, Math.floor((width - 100) / 62)), title: axisTitle("FLOPs a byte moved at least", look), tickangle: 0 });
     layout.yaxis = axis(look, { type: "log", range: [yRange[0], yRange[1] + 0.12], ...ticks(yRange, (v) => { const [size, name] = scaled(v * 1.0000001, RATE); return `${Number((v / size).toPrecision(2))} ${name}`; }) });
     return { traces, layout };
   };

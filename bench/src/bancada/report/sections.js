@@ -87,16 +87,19 @@ function trustSection(cells) {
     return [`${one[0].name}, ${one[0].dtype}`, a ? human(a, units) : "not measured", b ? human(b, units) : "not measured", a && b ? `${b >= a ? "+" : "−"}${Math.abs((b / a - 1) * 100).toFixed(1)}%` : ""];
   });
   blocks.push(el("p", {}, "Contenders of a case are timed in paired rounds: each once a round, in shuffled order. A verdict needs the interval of the per-round ratios wholly beyond 1% either way; anything else is called level. Errors are against the same computation in float64. Operations and bytes are counted by one function a suite, the same for every contender, so that rates compare equal work."));
-  if (aa.length) blocks.push(simpleTable("Identical contenders raced: every verdict is a false one", ["race", "comparisons", "false", "rate"], aa));
-  else blocks.push(el("p", { class: "empty" }, "This run raced no identical contenders, so how often its verdicts are false is not known."));
-  if (noise.length) blocks.push(simpleTable("Noise: half-width of the interval of a median, of the time", ["suite", "median", "90% of cells within", "widest", "rounds"], noise));
-  if (drift.length) blocks.push(simpleTable("Ceilings of this machine, before and after the sweep", ["ceiling", "before", "after", "drift"], drift));
+  const small = el("div", { class: "smalls" });
+  blocks.push(small);
+  if (aa.length) small.append(simpleTable("Identical contenders raced: every verdict is a false one", ["race", "comparisons", "false", "rate"], aa));
+  else small.append(el("p", { class: "empty" }, "This run raced no identical contenders, so how often its verdicts are false is not known."));
+  if (noise.length) small.append(simpleTable("Noise: half-width of the interval of a median, of the time", ["suite", "median", "90% of cells within", "widest", "rounds"], noise));
+  if (drift.length) small.append(simpleTable("Ceilings of this machine, before and after the sweep", ["ceiling", "before", "after", "drift"], drift));
   const policies = [...group(cells, (c) => c.suite).values()].flatMap((one) => {
     const own = [...group(one, (c) => c.contender).values()].map((g) => { const known = SUITES.get(g[0].suite).contenders.find((c) => c.id === g[0].contender) || {}; return [g[0], g[0].precision || known.precision || "not stated", g.find((c) => c.backend)?.backend || known.backend || "", known.compiles ? "compiles at its first call" : ""]; });
     const mixed = unique(own.map(([, precision]) => precision)).length > 1;
     return own.map(([cell, precision, backend, compiles]) => [chip(cell), cell.suite, mixed ? `${precision} (differs inside this suite)` : precision, backend, compiles]);
   });
-  if (policies.length) blocks.push(simpleTable("Equal work: what each contender computes in", ["contender", "suite", "precision", "backend", ""], policies));
+  const merged = [...group(policies, ([, , ...rest]) => rest.join(KEY)).values()].flatMap((same) => [...group(same, ([name]) => name.textContent).values()]).map((one) => [one[0][0], unique(one.map((row) => row[1])).join(", "), ...one[0].slice(2)]);
+  if (merged.length) blocks.push(simpleTable("Equal work: what each contender computes in", ["contender", "suites", "precision", "backend", ""], merged));
   for (const run of DATA.runs) {
     const head = run.head, env = Object.entries(head).filter(([name]) => name.startsWith("env.")).map(([name, value]) => [name.slice(4).replace(/_bytes$/, "").replace(/_/g, " "), sayFact(name, value)]);
     const versions = Object.entries(head).filter(([name]) => name.startsWith("version.")).map(([name, value]) => [name.slice(8), String(value)]);
@@ -133,7 +136,7 @@ function strip(cell) {
   // All samples of a cell, in the order they were taken (or their quantiles).
   const values = DATA.samples.v[cell.index] || [], number = DATA.samples.n[cell.index] || 0;
   if (values.length < 2) return null;
-  const low = Math.min(...values), high = Math.max(...values), w = 560, h = 84, ns = "http://www.w3.org/2000/svg";
+  const low = Math.min(...values), high = Math.max(...values), w = 680, h = 90, ns = "http://www.w3.org/2000/svg";
   const svg = document.createElementNS(ns, "svg");
   svg.setAttribute("viewBox", `0 0 ${w} ${h}`);
   svg.setAttribute("role", "img");

@@ -25,7 +25,7 @@ function suiteSection(suite, cells) {
   const ok = cells.filter((c) => c.status === "ok");
   const section = el("section", { class: "suite", "data-suite": suite.id }, el("h3", {}, suite.title || suite.id), suite.question ? el("p", { class: "question" }, suite.question) : null);
   if (!ok.length) {
-    section.append(el("p", { class: "empty" }, `No cell here was measured: ${reasonsOf(cells).join("; ")}.`), cellTable(cells, Object.keys(cells[0].axes), ""));
+    section.append(el("p", { class: "empty" }, "No cell of this suite was measured, so there is nothing to draw."), gaps(cells, "", "Why: "));
     return section;
   }
   const xName = chooseX(suite, cells), { facets, varying, fixed } = facetsOf(cells, xName), reference = withSpeed(cells);
@@ -33,7 +33,7 @@ function suiteSection(suite, cells) {
   const cost = el("div", { class: "cost" });
   const pick = (chosen, move = true) => { drawCost(cost, cells, chosen, pick); if (move) cost.scrollIntoView({ block: "start", behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" }); };
   const several = group(ok, (c) => c.caseKey);
-  if ([...several.values()].some((c) => c.length > 1)) section.append(el("h4", {}, "Who is fastest where"), moreOf(facets, 8, "rows", (some) => winMap(some, xs, xName, pick)), el("p", { class: "note" }, "How far ahead of the next; “=” where the paired rounds cannot tell them apart. Click one to see what it costs."));
+  if (several.size > 1 && [...several.values()].some((c) => c.length > 1)) section.append(el("h4", {}, "Who is fastest where"), moreOf(facets, 8, "rows", (some) => winMap(some, xs, xName, pick)), el("p", { class: "note" }, "How far ahead of the next; “=” where the paired rounds cannot tell them apart. Click one to see what it costs."));
   section.append(chartRows(cells, facets, xName, fixed, reference), cost);
   const largest = [...group(cells, (c) => c.caseKey).values()].sort((a, b) => b.filter((c) => c.status === "ok").length - a.filter((c) => c.status === "ok").length || (xName ? b[0].axes[xName] - a[0].axes[xName] : 0));
   pick(largest[0], false);
@@ -66,6 +66,7 @@ function chartRows(cells, facets, xName, fixed, reference) {
   const toggle = reference ? el("span", { class: "toggle", role: "group", "aria-label": "what the left chart shows" }, ["time", "speed"].map((y) => el("button", { type: "button", "aria-pressed": String(STATE.y === y), "data-y": y, onclick: () => { STATE.y = y; refresh(); } }, y === "time" ? "time" : `speed against ${reference}`))) : null;
   const head = el("div", { class: "rowhead" }, el("h4", {}, "Time and memory"), toggle);
   const rest = fixed.length ? el("p", { class: "note" }, `All with ${fixed.join(", ")}. Solid lines are ours, dashed ones peers, grey is the reference; bands and bars are the intervals of the medians.`) : null;
+  const never = new Set([...group(cells, (c) => c.contender)].filter(([, inside]) => !inside.some((c) => c.status === "ok")).map(([id]) => id));
   const rows = moreOf(facets, MOST_FACETS, "panels", (some) => el("div", {}, some.map((facet) => {
     const figures = [[first, ranges[0], captions[0]], [METRICS.memory, ranges[1], captions[1]]].map(([metric, range, caption]) => {
       const figure = el("figure", {}, el("figcaption", {}, caption));
@@ -78,18 +79,18 @@ function chartRows(cells, facets, xName, fixed, reference) {
       }
       return figure;
     });
-    return el("div", { class: "facet" }, facet.title ? el("h5", {}, facet.title) : null, el("div", { class: "two" }, figures), gaps(facet.cells, xName));
+    return el("div", { class: "facet" }, facet.title ? el("h5", {}, facet.title) : null, el("div", { class: "two" }, figures), gaps(facet.cells.filter((c) => !never.has(c.contender)), xName));
   })));
-  return el("div", {}, head, rest, rows);
+  return el("div", {}, head, rest, gaps(cells.filter((c) => never.has(c.contender)), xName, "Never measured here: "), rows);
 }
 
-function gaps(cells, xName) {
+function gaps(cells, xName, title = "Not drawn: ") {
   // What has no point in the charts, and why.
   const missing = [...group(cells.filter((c) => c.status !== "ok"), (c) => [c.contender, c.status, c.reason].join(KEY)).values()];
   if (!missing.length) return null;
   const total = unique(cells.map((c) => c.case)).length;
-  return el("p", { class: "gaps" }, el("b", {}, "Not drawn: "), missing.flatMap((one, i) => {
-    const where = one.length === total ? (total > 1 ? " everywhere" : "") : xName ? ` at ${inOrder(one.map((c) => c.axes[xName])).map(sayValue).join(", ")}` : "";
+  return el("p", { class: "gaps" }, el("b", {}, title), missing.flatMap((one, i) => {
+    const where = one.length === total ? "" : xName ? ` at ${inOrder(one.map((c) => c.axes[xName])).map(sayValue).filter((x, n, all) => all.indexOf(x) === n).join(", ")}` : "";
     return [i ? "; " : "", el("button", { type: "button", class: "link", onclick: () => showCell(one[0]) }, `${one[0].label}${where}`), ` (${words(one[0].status)}: ${one[0].reason})`];
   }), ".");
 }

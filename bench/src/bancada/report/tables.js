@@ -80,7 +80,7 @@ function cellTable(cells, varying, reference) {
 
 function chip(cell) {
   const style = styleOf(cell);
-  return el("span", { class: "chip" }, el("span", { class: `swatch${style.ours ? "" : " peer"}`, style: { "--c": style.color } }), cell.label);
+  return el("span", { class: "chip" }, el("span", { class: `swatch${style.ours || style.reference ? "" : " peer"}`, style: { "--c": style.color } }), cell.label);
 }
 
 function winners(cells) {
@@ -125,7 +125,7 @@ function pairTable(cells) {
 
 function squares(cells, label) {
   // One square a case; a single stop of the Tab key, arrows go on from there.
-  const box = el("div", { class: "squares", role: "group", "aria-label": label });
+  const box = el("div", { class: `squares${cells.length > 150 ? " many" : ""}`, role: "group", "aria-label": label });
   cells.forEach((cell, i) => {
     const [mark] = STATUS[cell.status] || ["?"];
     box.append(el("button", { type: "button", tabindex: i ? "-1" : "0", class: `sq s-${cell.status.replace(/[^a-z]/g, "-")}`, title: `${cell.case}: ${words(cell.status)}`, "aria-label": `${cell.label}, ${cell.case}: ${words(cell.status)}`, "data-cell": cell.index }, mark));
