@@ -118,6 +118,7 @@ class Recipe:
             "causal": [True, False],
         }
     )
+    cases: Sequence[Mapping[str, Any]] = ()  # in place of the grid
     contenders: tuple[Made, ...] = CONTENDERS
     speed: Mapping[str, float] = field(default_factory=dict)
     failures: bool = True
@@ -132,7 +133,7 @@ class Recipe:
 
 def case_id(axes: Mapping[str, Any]) -> str:
     causal = "causal" if axes["causal"] else "full"
-    kv = f"-kv{axes['kv_heads']}" if axes["kv_heads"] != axes["heads"] else ""
+    kv = f"-kv{axes['kv_heads']}" if axes["kv_heads"] not in (0, axes["heads"]) else ""
     return f"b{axes['batch']}-h{axes['heads']}{kv}-s{axes['seq_len']}-d{axes['head_dim']}-{causal}-{axes['dtype']}"
 
 
@@ -275,7 +276,17 @@ def pair(base: Row, a: str, b: str, first: Sequence[float], second: Sequence[flo
 
 
 def grid(recipe: Recipe) -> list[dict[str, Any]]:
+    if recipe.cases:
+        return [dict(axes) for axes in recipe.cases]
     return [dict(zip(recipe.grid, values, strict=True)) for values in product(*recipe.grid.values())]
+
+
+def ragged(run: str = "ragged") -> Recipe:
+    """As sweeps really are: a line over the lengths, and single cases beside it."""
+    usual = {"batch": 1, "heads": 8, "kv_heads": 0, "seq_len": 2048, "head_dim": 64, "dtype": "fp32", "causal": True}
+    line = [usual | {"seq_len": length} for length in (256, 512, 1024, 2048, 4096)]
+    beside = [{"seq_len": 512, "causal": False}, {"causal": False}, {"kv_heads": 2, "head_dim": 128}, {"dtype": "bf16"}]
+    return Recipe(cases=line + [usual | other for other in beside], run=run, noise=0.04)
 
 
 def make_rows(recipe: Recipe) -> Iterator[Row]:

@@ -18,7 +18,8 @@ Outcome = Literal["faster", "slower", "tie", "mixed"]
 EDGE = 0.01
 """A difference counts where its interval lies wholly beyond 1 +- this."""
 MOST_CASES = 2 / 3
-"""A contender holds a size where it does so in this share of the cases there, and nowhere the opposite."""
+FLUKES = 0.05
+"""A contender holds a size where it leads in `MOST_CASES` of its cases, and another leads in `FLUKES` at most."""
 _WORDS: dict[str, Outcome] = {"faster": "faster", "slower": "slower", "too close to call": "tie"}
 
 
@@ -153,10 +154,10 @@ def joint(comparisons: Sequence[Comparison]) -> Outcome | None:
     if not comparisons:
         return None
     counted = Counter(comparison.outcome for comparison in comparisons)
-    most = MOST_CASES * len(comparisons)
-    if counted["faster"] >= most and not counted["slower"]:
+    most, few = MOST_CASES * len(comparisons), FLUKES * len(comparisons)
+    if counted["faster"] >= most and counted["slower"] <= few:
         return "faster"
-    if counted["slower"] >= most and not counted["faster"]:
+    if counted["slower"] >= most and counted["faster"] <= few:
         return "slower"
     return "tie" if counted["tie"] >= most else "mixed"
 

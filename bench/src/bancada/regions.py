@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bancada.comparisons import MOST_CASES, Outcome, SuiteRows, geometric_mean, in_order, joint
+from bancada.comparisons import FLUKES, MOST_CASES, Outcome, SuiteRows, geometric_mean, in_order, joint
 
 Said = tuple[object, str, Outcome]
 """A size, a rival, and what all cases there say together."""
@@ -75,7 +75,10 @@ def where(suite: SuiteRows, xs: Sequence[Any]) -> str:
     if not suite.x_axis or every == [None]:
         return "In the cases measured"
     if len(xs) == len(every):
-        return f"At {say(xs[0])}" if len(xs) == 1 else f"At every size measured ({plain(xs[0])} to {say(xs[-1])})"
+        if len(xs) == 1:
+            return f"At {say(xs[0])}"
+        axis = "size" if suite.unit else suite.x_axis
+        return f"At every {axis} measured ({plain(xs[0])} to {say(xs[-1]) if suite.unit else plain(xs[-1])})"
     if not all(isinstance(x, (int, float)) for x in every):
         return f"At {suite.x_axis} " + ", ".join(map(str, xs))
     if xs[-1] == every[-1]:
@@ -155,10 +158,11 @@ def holders(suite: SuiteRows, x: Any) -> tuple[str, ...]:
     sets = [suite.unbeaten(case) for case in cases]
     alone = Counter(found[0] for found in sets if len(found) == 1)
     level = Counter(contender for found in sets for contender in found)
-    for contender, number in alone.most_common(1):
-        if number >= MOST_CASES * len(cases):
-            return (contender,)
-    return tuple(sorted(c for c, number in level.items() if number >= MOST_CASES * len(cases)))
+    most, few = MOST_CASES * len(cases), FLUKES * len(cases)
+    chosen = [contender for contender, number in alone.items() if number >= most]
+    chosen = chosen or sorted(contender for contender, number in level.items() if number >= most)
+    elsewhere = sum(number for contender, number in alone.items() if contender not in chosen)
+    return tuple(chosen) if elsewhere <= few else ()
 
 
 def depends(suite: SuiteRows, xs: Sequence[Any]) -> str:

@@ -206,7 +206,7 @@ def _against(suite: SuiteRows, a: str, b: str, cases: Sequence[str]) -> str:
     assert mean is not None, "callers look for common cases first"
     said = joint(found)
     if said == "tie" or (mean.cases == 1 and mean.outcome == "tie"):
-        return f"and {label} are too close to call: {_interval(mean)} of its time"
+        return f"is level with {label} (too close to call: {_interval(mean)} of its time)"
     if said == "mixed":
         faster, slower = (sum(c.outcome == word for c in found) for word in ("faster", "slower"))
         return (

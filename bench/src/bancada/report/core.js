@@ -75,7 +75,8 @@ function inOrder(values) {
 }
 const NUMBER = new Intl.NumberFormat("en-US");
 const sayValue = (value) => (typeof value === "number" ? NUMBER.format(value) : String(value));
-const sayAxis = (name, value) => (value === true ? name : value === false ? `not ${name}` : name === "dtype" ? String(value) : `${name} ${sayValue(value)}`);
+// An axis at 0 is one that this case does not set (as many K/V heads as heads): nothing is said of it.
+const sayAxis = (name, value) => (value === 0 ? "" : value === true ? name : value === false ? `not ${name}` : name === "dtype" ? String(value) : `${name} ${sayValue(value)}`);
 
 const FORMATS = []; // making one takes longer than a hundred uses
 const fixed = (places) => (FORMATS[places] ||= new Intl.NumberFormat("en-US", { minimumFractionDigits: places, maximumFractionDigits: places }));

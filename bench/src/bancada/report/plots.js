@@ -72,6 +72,7 @@ function thin(xs, isLog, width) {
   return xs.filter((_, i) => (xs.length - 1 - i) % step === 0);
 }
 
+const dotsHeight = (cells) => 52 + 34 * unique(cells.filter((c) => c.status === "ok").map((c) => c.contender)).length;
 function dots(cells, metric, range) {
   // One case only: there is no line to draw. Each contender is a dot with its interval, the best on top.
   return (width, height, look) => {
@@ -80,13 +81,13 @@ function dots(cells, metric, range) {
     const traces = shown.map((cell, place) => {
       const style = styleOf(cell);
       return {
-        x: [metric.get(cell)], y: [place], type: "scatter", mode: "markers+text", marker: { color: style.color, symbol: style.symbol, size: 10 }, text: [`\u00a0\u00a0${plain(metric.say(metric.get(cell)))}\u00a0\u00a0`], textposition: log(metric.get(cell)) > (range[0] + range[1]) / 2 ? "middle left" : "middle right",
+        x: [metric.get(cell)], y: [place], type: "scatter", mode: "markers+text", marker: { color: style.color, symbol: style.symbol, size: 10 }, text: [plain(metric.say(metric.get(cell)))], textposition: "top center",
         textfont: { color: look.ink, size: 12 }, error_x: { type: "data", symmetric: false, array: [metric.high(cell) - metric.get(cell)], arrayminus: [metric.get(cell) - metric.low(cell)], color: style.color, thickness: 1.5, width: 4 }, customdata: [cell.index], hovertext: [hover(cell)], hoverinfo: "text", cliponaxis: false,
       };
     });
     const layout = baseLayout(look, { margin: { l: room, r: 20, t: 8, b: 34 } });
     layout.xaxis = axis(look, { type: "log", range, ...ticks(range, metric.tick, metric.base, Math.floor((width - room - 20) / 62)), tickangle: 0 });
-    layout.yaxis = axis(look, { tickvals: shown.map((_, i) => i), ticktext: shown.map((c) => plain(fit(c.label, room - 14))), range: [-0.6, shown.length - 0.4], tickfont: { size: 12, color: look.ink } });
+    layout.yaxis = axis(look, { tickvals: shown.map((_, i) => i), ticktext: shown.map((c) => plain(fit(c.label, room - 14))), range: [-0.5, shown.length - 0.2], tickfont: { size: 12, color: look.ink } });
     return { traces, layout };
   };
 }

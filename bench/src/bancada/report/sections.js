@@ -9,12 +9,11 @@ function cardCharts() {
     card.hidden = !cells.length;
     if (!cells.some((c) => c.status === "ok")) return;
     const suite = SUITES.get(verdict.suite), xName = chooseX(suite, cells), reference = withSpeed(cells);
-    const { facets } = facetsOf(cells, xName), measured = (f) => f.cells.filter((c) => c.status === "ok").length;
-    const facet = [...facets].sort((a, b) => measured(b) - measured(a))[0], metric = reference ? METRICS.speed : METRICS.time;
+    const { facets } = facetsOf(cells, xName), facet = facets[0], metric = reference ? METRICS.speed : METRICS.time;
     const several = xName && unique(facet.cells.filter((c) => c.status === "ok").map((c) => c.axes[xName])).length > 1;
     const caption = `${reference ? `Speed against ${reference}` : "Time a call"}${facet.title ? `; here ${facet.title}` : ""}${facets.length > 1 ? ` (1 of ${facets.length} panels)` : ""}`;
     host.append(el("figcaption", {}, caption));
-    addChart(host, { height: several ? 190 : 44 + 24 * facet.cells.length, label: caption, draw: several ? lines(facet.cells, xName, metric, metricSpan(facet.cells, metric), true) : dots(facet.cells, metric, metricSpan(facet.cells, metric)) });
+    addChart(host, { height: several ? 190 : dotsHeight(facet.cells), label: caption, draw: several ? lines(facet.cells, xName, metric, metricSpan(facet.cells, metric), true) : dots(facet.cells, metric, metricSpan(facet.cells, metric)) });
   });
 }
 
@@ -95,8 +94,8 @@ function trustSection(cells) {
   if (drift.length) small.append(simpleTable("Ceilings of this machine, before and after the sweep", ["ceiling", "before", "after", "drift"], drift));
   const policies = [...group(cells, (c) => c.suite).values()].flatMap((one) => {
     const own = [...group(one, (c) => c.contender).values()].map((g) => { const known = SUITES.get(g[0].suite).contenders.find((c) => c.id === g[0].contender) || {}; return [g[0], g[0].precision || known.precision || "not stated", g.find((c) => c.backend)?.backend || known.backend || "", known.compiles ? "compiles at its first call" : ""]; });
-    const mixed = unique(own.map(([, precision]) => precision)).length > 1;
-    return own.map(([cell, precision, backend, compiles]) => [chip(cell), cell.suite, mixed ? `${precision} (differs inside this suite)` : precision, backend, compiles]);
+    const counted = [...group(own, ([, precision]) => precision)].sort((a, b) => b[1].length - a[1].length);
+    return own.map(([cell, precision, backend, compiles]) => [chip(cell), cell.suite, precision === counted[0][0] ? precision : `${precision} (not as the others of its suite)`, backend, compiles]);
   });
   const merged = [...group(policies, ([, , ...rest]) => rest.join(KEY)).values()].flatMap((same) => [...group(same, ([name]) => name.textContent).values()]).map((one) => [one[0][0], unique(one.map((row) => row[1])).join(", "), ...one[0].slice(2)]);
   if (merged.length) blocks.push(simpleTable("Equal work: what each contender computes in", ["contender", "suites", "precision", "backend", ""], merged));

@@ -7,9 +7,11 @@ function facetsOf(cells, xName) {
   const names = Object.keys(cells[0].axes).filter((name) => name !== xName && unique(cells.map((c) => c.axes[name])).length > 1);
   const places = ["run", "device_name"].filter((name) => unique(cells.map((c) => c[name])).length > 1);
   const facets = [...group(cells, (c) => [...places.map((p) => c[p]), ...names.map((n) => c.axes[n])].join(KEY)).values()].map((inside) => ({
-    cells: inside, title: [...names.map((n) => sayAxis(n, inside[0].axes[n])), ...places.map((p) => inside[0][p])].join(", "), byX: group(inside, (c) => (xName ? c.axes[xName] : null)),
+    cells: inside, title: [...names.map((n) => sayAxis(n, inside[0].axes[n])), ...places.map((p) => inside[0][p])].filter(Boolean).join(", "), byX: group(inside, (c) => (xName ? c.axes[xName] : null)),
   }));
-  const fixed = Object.keys(cells[0].axes).filter((name) => name !== xName && !names.includes(name)).map((name) => sayAxis(name, cells[0].axes[name]));
+  const measured = (facet) => facet.cells.filter((c) => c.status === "ok").length;
+  facets.sort((a, b) => measured(b) - measured(a)); // the panels with the most to say come first
+  const fixed = Object.keys(cells[0].axes).filter((name) => name !== xName && !names.includes(name)).map((name) => sayAxis(name, cells[0].axes[name])).filter(Boolean);
   return { facets, varying: names, fixed };
 }
 
@@ -75,13 +77,18 @@ function chartRows(cells, facets, xName, fixed, reference) {
       else {
         const several = xName && unique(facet.cells.filter((c) => c.status === "ok").map((c) => c.axes[xName])).length > 1;
         const draw = several ? lines(facet.cells, xName, metric, range) : dots(facet.cells, metric, range);
-        addChart(figure, { height: several ? 290 : 60 + 30 * unique(facet.cells.map((c) => c.contender)).length, label: `${caption}${xName ? ` against ${xName}` : ""}, ${facet.title || facet.cells[0].case}`, draw });
+        addChart(figure, { height: several ? 290 : dotsHeight(facet.cells), label: `${caption}${xName ? ` against ${xName}` : ""}, ${facet.title || facet.cells[0].case}`, draw });
       }
       return figure;
     });
-    return el("div", { class: "facet" }, facet.title ? el("h5", {}, facet.title) : null, el("div", { class: "two" }, figures), gaps(facet.cells.filter((c) => !never.has(c.contender)), xName));
+    return el("div", { class: "facet" }, panelTitle(facet, xName) ? el("h5", {}, panelTitle(facet, xName)) : null, el("div", { class: "two" }, figures), gaps(facet.cells.filter((c) => !never.has(c.contender)), xName));
   })));
   return el("div", {}, head, rest, gaps(cells.filter((c) => never.has(c.contender)), xName, "Never measured here: "), rows);
+}
+
+function panelTitle(facet, xName) {
+  const xs = xName ? unique(facet.cells.map((c) => c.axes[xName])) : [];
+  return [facet.title, xs.length === 1 ? sayAxis(xName, xs[0]) : ""].filter(Boolean).join(", ");
 }
 
 function gaps(cells, xName, title = "Not drawn: ") {

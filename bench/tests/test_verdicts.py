@@ -1,0 +1,245 @@
+"""What the rows say, in sentences: they must turn when the data turns."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from typing import Any
+
+import _synthetic as made
+import pytest
+
+from bancada import regions
+from bancada.comparisons import Comparison, geometric_mean, joint, suites
+from bancada.verdicts import Verdict, as_text, times, verdicts
+
+NARROW = made.Recipe().grid | {"dtype": ["fp32"], "causal": [True]}
+
+
+def judge(**changes: Any) -> Verdict:
+    """The verdict on `attention.forward` of a made-up run over seven lengths."""
+    recipe = made.Recipe(**({"grid": NARROW, "suites": ("attention.forward",)} | changes))
+    (found,) = verdicts(list(made.make_rows(recipe)), made.plan(recipe), made.catalogue(recipe))
+    return found
+
+
+def test_a_peer_that_is_faster_everywhere_wins_and_the_card_says_that_nothing_of_ours_does() -> None:
+    verdict = judge()
+    assert verdict.kind == "peer wins" and verdict.clear
+    assert verdict.headline == "Fastest: torch SDPA"
+    assert verdict.sentence.startswith("At every size measured (128 to 8,192 tokens), flash (tiled) is ")
+    assert "torch SDPA is still" in verdict.sentence and verdict.sentence.endswith("Nothing of ours is fastest here.")
+
+
+def test_the_same_rows_with_ours_faster_turn_the_sentence() -> None:
+    verdict = judge(speed={"flash-tiled": 0.1})
+    assert verdict.kind == "win" and verdict.clear
+    assert verdict.headline == "Fastest: flash (tiled)"
+    assert "faster than torch SDPA, the fastest peer" in verdict.sentence
+    assert "Nothing of ours" not in verdict.sentence
+
+
+def test_a_crossover_is_told_with_the_size_where_it_happens() -> None:
+    verdict = judge(speed={"flash-tiled": 0.55})
+    assert verdict.kind == "win"
+    assert verdict.headline == "Fastest: at 128 tokens, torch SDPA; at 256 tokens and more, flash (tiled)"
+
+
+def test_ours_slower_than_the_reference_is_said_to_be_slower() -> None:
+    verdict = judge(speed={"flash-tiled": 12.0, "flex": 30.0})
+    assert verdict.kind == "peer wins"
+    assert "slower than eager attention" in verdict.sentence and "faster than eager" not in verdict.sentence
+
+
+def test_below_the_region_where_ours_leads_the_sentence_says_who_does() -> None:
+    verdict = judge(speed={"flash-tiled": 2.6})
+    assert verdict.sentence.startswith("At 256 tokens and more, flash (tiled) is ")
+    assert "Below that, eager attention is" in verdict.sentence
+
+
+def test_a_tie_is_called_a_tie() -> None:
+    sdpa = next(c for c in made.CONTENDERS if c.id == "torch-sdpa")
+    twin = made.Made("flash-tiled", "flash (tiled)", "bancada", "flash", sdpa.overhead, sdpa.rate)
+    eager = made.CONTENDERS[0]
+    verdict = judge(contenders=(eager, twin, sdpa), noise=0.05)
+    assert verdict.kind == "tie" and not verdict.clear
+    assert verdict.headline == "Fastest: flash (tiled) or torch SDPA (level)"
+    assert "torch SDPA is level with it (too close to call)" in verdict.sentence
+
+
+def test_an_axis_that_decides_is_named() -> None:
+    verdict = judge(grid=NARROW | {"dtype": ["fp32", "bf16", "fp16"]}, speed={"flash-tiled": 0.5}, failures=False)
+    assert verdict.kind == "win"
+    assert [clause.split(",")[0] for clause in verdict.clauses] == ["With bf16", "With fp16 or fp32"]
+    assert "torch SDPA with bf16, flash (tiled) with fp16" in verdict.headline
+
+
+def test_memory_is_compared_at_the_largest_common_size() -> None:
+    rows = {row["row_id"]: row for row in made.make_rows(made.Recipe(grid=NARROW)) if row["kind"] == "cell"}
+    ours, reference = (rows[f"attention.forward/b1-h8-s8192-d64-causal-fp32/{i}"] for i in ("flash-tiled", "eager"))
+    share = ours["peak_bytes"] / reference["peak_bytes"]
+    assert f"needs {share:.1%} of its memory at 8,192 tokens" in judge().sentence
+
+
+def test_one_case_has_no_at_every_size() -> None:
+    verdict = judge(grid=NARROW | {"seq_len": [4096]})
+    assert verdict.sentence.startswith("At 4,096 tokens, flash (tiled) is 4.")
+    assert "geometric mean" not in verdict.sentence and "by case" not in verdict.sentence
+
+
+def test_a_suite_without_a_measured_cell_gives_its_reasons_and_no_winner() -> None:
+    verdict = judge(all_unsupported=("attention.forward",))
+    assert verdict.kind == "no data" and not verdict.clear and not verdict.evidence and not verdict.facts
+    assert verdict.sentence == (
+        "None of the 42 cells could be measured: 42 unsupported (needs a CUDA GPU; this machine has none)."
+    )
+
+
+def test_where_ours_did_not_run_the_others_are_still_judged() -> None:
+    verdict = judge(contenders=tuple(c for c in made.CONTENDERS if c.id != "flash-tiled"))
+    assert verdict.kind == "peer wins"
+    assert verdict.sentence.startswith("Nothing of ours was measured here: 7 unsupported (needs a CUDA GPU")
+    assert "Of the others, torch SDPA is 5." in verdict.sentence and "faster than eager attention" in verdict.sentence
+
+
+def test_one_contender_alone_is_no_comparison() -> None:
+    verdict = judge(contenders=made.CONTENDERS[1:2])
+    assert verdict.kind == "no data"
+    assert verdict.sentence == "Measured: flash (tiled). No case has two contenders to compare."
+
+
+def test_an_incorrect_contender_gets_no_speed_up() -> None:
+    recipe = made.Recipe(grid=NARROW, suites=("attention.forward",), speed={"flash-tiled": 0.1})
+    rows = [row for row in made.make_rows(recipe) if row["kind"] != "pair" or "flash-tiled" not in (row["a"], row["b"])]
+    for row in rows:
+        if row["kind"] == "cell" and row["contender"] == "flash-tiled":
+            row |= {"status": "incorrect", "reason": "out: |x - ref| = 9, allowed 1e-5"}
+    (verdict,) = verdicts(rows, made.plan(recipe), made.catalogue(recipe))
+    assert verdict.kind == "peer wins" and verdict.headline == "Fastest: torch SDPA"
+    assert "incorrect (out: |x - ref| = 9, allowed 1e-5)" in verdict.sentence
+
+
+def test_the_evidence_names_the_measured_rows() -> None:
+    verdict = judge()
+    assert len(verdict.evidence) == 35  # seven lengths, five contenders that ran
+    assert "attention.forward/b1-h8-s128-d64-causal-fp32/flash-tiled" in verdict.evidence
+
+
+def test_without_plan_and_catalogue_the_rows_are_enough() -> None:
+    recipe = made.Recipe(grid=NARROW, suites=("attention.forward",))
+    (verdict,) = verdicts(list(made.make_rows(recipe)), {}, {})
+    assert verdict.headline == "Fastest: torch SDPA"
+    assert verdict.sentence.startswith("At every seq_len measured (128 to 8,192), flash (tiled)")
+
+
+def test_without_pair_rows_two_separate_intervals_decide() -> None:
+    recipe = made.Recipe(grid=NARROW, suites=("attention.forward",))
+    rows = [row for row in made.make_rows(recipe) if row["kind"] != "pair"]
+    (suite,) = suites(rows, {}, {})
+    case = next(iter(suite.cells))
+    found = suite.compare(case, "torch-sdpa", "eager")
+    assert found is not None and found.outcome == "faster" and found.rounds == 0
+    first, second = suite.cells[case]["torch-sdpa"], suite.cells[case]["eager"]
+    assert found.low == pytest.approx(first["time_low_s"] / second["time_high_s"])
+    assert found.high == pytest.approx(first["time_high_s"] / second["time_low_s"])
+
+
+def test_each_device_gets_a_verdict_of_its_own() -> None:
+    slow = list(made.make_rows(made.Recipe(grid=NARROW, suites=("attention.forward",))))
+    fast = list(made.make_rows(made.Recipe(grid=NARROW, suites=("attention.forward",), speed={"flash-tiled": 0.1})))
+    for row in fast:
+        if "device" in row:
+            row["device"] = "cuda"
+        if "device_name" in row:
+            row["device_name"] = "H200"
+    found = verdicts(slow + fast, {}, {})
+    assert {verdict.device: verdict.kind for verdict in found} == {
+        "Intel(R) Xeon(R) 6975P-C": "peer wins",
+        "H200": "win",
+    }
+    assert " on H200 [win]" in as_text(found)
+
+
+def test_no_rows_no_verdicts() -> None:
+    assert verdicts([], {}, {}) == [] and as_text([]) == ""
+
+
+def test_the_geometric_mean_takes_the_common_cells_only_and_says_how_many() -> None:
+    """tritonbench 1224: an average over different sets of inputs."""
+    recipe = made.Recipe(grid=NARROW | {"dtype": ["bf16"]}, suites=("attention.forward",))
+    (suite,) = suites(made.make_rows(recipe), {}, {})
+    mean = geometric_mean(suite.common("flex", "eager"))
+    assert mean is not None and mean.cases == 5  # incorrect at 128 and crashed at 256
+    ratios = [
+        suite.pairs[case, "flex", "eager"].ratio for case in suite.cells if (case, "flex", "eager") in suite.pairs
+    ]
+    assert len(ratios) == 5
+    assert mean.value == pytest.approx(math.prod(ratios) ** (1 / 5))
+    assert (mean.least, mean.most) == pytest.approx((min(ratios), max(ratios)))
+
+
+def test_the_mean_s_interval_adds_independent_noise_in_squares() -> None:
+    one = Comparison(2.0, 2.0 / 1.1, 2.0 * 1.1, "slower")
+    mean = geometric_mean([one] * 4)
+    assert mean is not None and mean.value == pytest.approx(2.0)
+    assert math.log(mean.high / mean.value) == pytest.approx(math.log(1.1) / 2)
+    assert mean.inverse().value == pytest.approx(0.5) and mean.inverse().high == pytest.approx(1 / mean.low)
+    assert geometric_mean([]) is None
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "said"),
+    [
+        ("fff", "faster"),
+        ("fft", "faster"),
+        ("ffs", "mixed"),
+        ("sst", "slower"),
+        ("ttf", "tie"),
+        ("tfs", "mixed"),
+        ("", None),
+    ],
+)
+def test_cases_say_something_together_only_where_none_says_the_opposite(outcomes: str, said: str | None) -> None:
+    full = {"f": "faster", "s": "slower", "t": "tie"}
+    assert joint([Comparison(1.0, 1.0, 1.0, full[letter]) for letter in outcomes]) == said  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "said"),
+    [
+        ([128, 256, 512, 1024, 2048, 4096, 8192], "At every size measured (128 to 8,192 tokens)"),
+        ([2048, 4096, 8192], "At 2,048 tokens and more"),
+        ([8192], "At 8,192 tokens"),
+        ([128, 256], "Up to 256 tokens"),
+        ([512, 1024], "From 512 to 1,024 tokens"),
+    ],
+)
+def test_regions_in_words(sizes: list[int], said: str) -> None:
+    recipe = made.Recipe(grid=NARROW, suites=("attention.forward",))
+    (suite,) = suites(made.make_rows(recipe), made.plan(recipe), made.catalogue(recipe))
+    assert regions.where(suite, sizes) == said
+
+
+@pytest.mark.parametrize(
+    ("ratio", "said"),
+    [(1.0, "1.00x"), (1.04, "1.04x"), (1.999, "2.0x"), (3.58, "3.6x"), (9.96, "10x"), (1234.5, "1,234x")],
+)
+def test_ratios_as_people_say_them(ratio: float, said: str) -> None:
+    assert times(ratio) == said
+
+
+def test_text_names_title_kind_headline_and_sentence() -> None:
+    verdict = judge()
+    assert as_text([verdict]) == f"Attention, forward [peer wins]\n  {verdict.headline}\n  {verdict.sentence}"
+
+
+def test_the_verdicts_need_neither_jinja2_nor_plotly() -> None:
+    code = (
+        "import sys, json; sys.modules['jinja2'] = sys.modules['plotly'] = None;"
+        "import bancada.verdicts, bancada.report;"
+        "print(json.dumps(sorted(name for name in sys.modules if name.split('.')[0] in ('torch', 'triton'))))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
+    assert json.loads(done.stdout) == []
