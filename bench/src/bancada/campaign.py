@@ -106,6 +106,7 @@ def execute(campaign: Campaign, run_dir: Path, tick: Tick) -> Path:
     began = time.monotonic()
     run_dir.mkdir(parents=True, exist_ok=True)
     stamp = _stamp(campaign, run_dir.name)
+    resumed = (run_dir / PLAN).exists()
     _head(campaign, run_dir, stamp)
     job = _job(campaign, run_dir, stamp)
     parent = Parent(campaign.root, run_dir / LOG, tick)
@@ -114,15 +115,24 @@ def execute(campaign: Campaign, run_dir: Path, tick: Tick) -> Path:
     for family in dict.fromkeys(one.suite.family for one in campaign.planned):
         mine = [one for one in campaign.planned if one.suite.family == family]
         parent.run(dataclasses.replace(job, cases=tuple(one.job() for one in mine)), mine)
-    aa_s = _aa(campaign, job, parent) if campaign.aa and AA_SUITE in campaign.suites else 0.0
+    if campaign.aa and AA_SUITE in campaign.suites:
+        _aa(campaign, job, parent)
     _ceilings(campaign, job, "after")
-    foot = cells.common("end", run_dir.name) | {
-        "wall_s": time.monotonic() - began,
-        "part.aa_s": aa_s,
-        "part.start_s": parent.start_s,
-    }
-    rows.append(run_dir / ROWS, [foot | {f"part.{name}_s": seconds for name, seconds in _parts(run_dir).items()}])
+    _foot(run_dir, time.monotonic() - began, parent.start_s, resumed)
     return run_dir
+
+
+def _foot(run_dir: Path, wall_s: float, start_s: float, resumed: bool) -> None:
+    """Writes the run's end, with the seconds of its parts; `resumed` where they hold more than the last start's."""
+    foot = cells.common("end", run_dir.name) | {"wall_s": wall_s, "part.start_s": start_s, "resumed": resumed}
+    rows.append(run_dir / ROWS, [foot | {f"part.{name}_s": seconds for name, seconds in _parts(run_dir).items()}])
+
+
+def overhead(foot: Mapping[str, Any]) -> float | None:
+    """What the harness itself costs: wall time less oracles, over process starts + screening + races."""
+    parts = {name: float(foot.get(f"part.{name}_s", 0.0)) for name in ("start", "screen", "race", "oracle")}
+    base = parts["start"] + parts["screen"] + parts["race"]
+    return (foot["wall_s"] - parts["oracle"]) / base if base and not foot.get("resumed") else None
 
 
 def _stamp(campaign: Campaign, run: str) -> dict[str, str | int]:
@@ -207,15 +217,13 @@ def _ceilings(campaign: Campaign, job: Job, when: str) -> ceilings.Ceilings:
     return ceilings.Ceilings(by_name["matmul"], by_name["copy"])
 
 
-def _aa(campaign: Campaign, job: Job, parent: Parent) -> float:
-    """A small race of identical contenders, through the same frame as everything else; its seconds."""
-    began = time.monotonic()
+def _aa(campaign: Campaign, job: Job, parent: Parent) -> None:
+    """A small race of identical contenders, through the same frame as everything else."""
     suite = campaign.suites[AA_SUITE]
     names = tuple(contender.id for contender in suite.contenders)
     sizes = {"matmul": 128, "softmax": 256, "copy": 512}
     planned = [Planned(suite, suite.case(operation=name, size=size), names, 6.0) for name, size in sizes.items()]
     parent.run(dataclasses.replace(job, cases=tuple(one.job() for one in planned), identical=True), planned)
-    return time.monotonic() - began
 
 
 def _parts(run_dir: Path) -> dict[str, float]:

@@ -31,8 +31,8 @@ def common(kind: str, run: str) -> Row:
 
 def command(suite: KernelSuite, case: Case, device: Device) -> str:
     """The command that measures a case again, with all its contenders."""
-    axes = ",".join(f"{name}={str(value).lower() if isinstance(value, bool) else value}" for name, value in case.axes)
-    sets = " ".join(f"--set {shlex.quote(one)}" for one in axes.split(","))
+    written = [(name, str(value).lower() if isinstance(value, bool) else value) for name, value in case.axes]
+    sets = " ".join(f"--set {shlex.quote(f'{name}={value}')}" for name, value in written)
     return f"python -m bancada sweep --suite {suite.id} {sets} --device {device.type} --threads {device.threads}"
 
 

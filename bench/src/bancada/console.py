@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from bancada import rows, verdicts
-from bancada.campaign import CATALOGUE, PLAN, Campaign
+from bancada.campaign import CATALOGUE, PLAN, Campaign, overhead
 from bancada.heartbeat import Current
 from bancada.machine import device as find_device
 from bancada.parent import ROWS
@@ -28,6 +28,7 @@ GUESSED_FLOPS_PER_S = {
 }  # a core's, a GPU's: only for a time estimate before anything is measured
 FIXED_S = {"cpu": 20.0, "cuda": 40.0}  # ceilings and the race of identical contenders
 REDRAW_S = 1.0
+PARTS = {"start": "starting processes", "screen": "screening", "race": "races", "oracle": "float64 answers"}
 
 
 @dataclass(frozen=True)
@@ -176,6 +177,12 @@ def show_verdicts(console: Console, run_dir: Path) -> None:
     console.print(
         "\nCells: " + ", ".join(f"{count} {status}" for status, count in sorted(by_status.items())), markup=False
     )
+    for foot in (row for row in found.rows if row["kind"] == "end"):
+        parts = {name: foot.get(f"part.{name}_s", 0.0) for name in ("start", "oracle", "screen", "race")}
+        told = ", ".join(f"{what} {parts[name]:.0f} s" for name, what in PARTS.items())
+        ratio = overhead(foot)
+        own = f"; {ratio:.2f}x of starts, screening and races" if ratio else ""
+        console.print(f"Time: {foot['wall_s']:.0f} s ({told}{own})", markup=False)
     checked = [row for row in found.rows if row["kind"] == "aa"]
     if checked:
         console.print(
