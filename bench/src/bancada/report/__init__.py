@@ -22,7 +22,7 @@ def build(runs: Sequence[Path], output: Path | None = None) -> Path:
 
     Args:
         runs: folders with a `rows.jsonl`, and a `plan.json` and `catalogue.json` where there are any.
-        output: the file to write; by default `report.html` in the last of the folders.
+        output: the file to write, its folder made where missing; by default `report.html` in the last of the folders.
 
     Raises:
         ValueError: there is no run, or one is not a run folder.
@@ -33,6 +33,7 @@ def build(runs: Sequence[Path], output: Path | None = None) -> Path:
     loaded = [load(Path(run)) for run in runs]
     path = Path(output) if output is not None else Path(runs[-1]) / "report.html"
     page = render(loaded, path)
+    path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(path.name + ".part")  # a report being written must not replace a whole one
     unfinished.write_bytes(page.encode("utf-8", "replace"))
     unfinished.replace(path)

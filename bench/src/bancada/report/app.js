@@ -83,6 +83,7 @@ showFilters(visible());
 cardCharts();
 // The cards come first: the long rest is made once what is in view has been drawn.
 CHARTS.forEach((chart) => { if (chart.box.getBoundingClientRect().top < innerHeight) paint(chart); });
+performance.mark("bancada-first-charts");
 requestAnimationFrame(() => setTimeout(() => {
   belowCards();
   document.documentElement.dataset.ready = "1";

@@ -6,6 +6,7 @@ missing), `{"s": [rows], "v": [values]}` (mostly missing) or `{"v": [values]}` (
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -18,6 +19,8 @@ def rounded(value: Any) -> Any:
     if not isinstance(value, float):
         return value
     short = float(f"{value:.{DIGITS}g}")
+    if not math.isfinite(short):  # rounded up past the largest float
+        return value
     return int(short) if short.is_integer() and abs(short) < 1e15 else short
 
 
