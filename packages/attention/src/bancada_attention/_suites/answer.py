@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import torch
 
 from bancada.suite import Case, Tensors
-from bancada_attention._suites.problem import Shape
+from bancada_attention._suites.problem import Shape, draw
 
 BLOCK_BYTES = 1 << 26
 """About how much one block of scores takes: small enough to stay near the caches, large enough for the BLAS."""
@@ -23,22 +24,24 @@ BLOCK_BYTES = 1 << 26
 MOST_PAIRS = 1 << 27
 """Query-key pairs that `tolerance` computes at most; of longer problems it takes evenly spaced heads."""
 
+LEAST_NUMBERS, MORE_HEADS = 4096, 32
+"""Of fewer numbers in the output, the plain error may be small by luck: it is taken over more heads, drawn anew."""
+
 OUTPUT_FACTOR, GRADIENT_FACTOR, EPSILONS = 2.0, 3.0, 8.0
 
 
 def forward_oracle(case: Case, inputs: Tensors) -> dict[str, torch.Tensor]:
     """`out` in float64."""
-    return _oracle(case, inputs)
+    return _oracle(Shape.of(case), inputs)
 
 
 def training_oracle(case: Case, inputs: Tensors) -> dict[str, torch.Tensor]:
     """`out`, `dq`, `dk` and `dv` in float64."""
-    return _oracle(case, inputs)
+    return _oracle(Shape.of(case), inputs)
 
 
-def _oracle(case: Case, inputs: Tensors) -> dict[str, torch.Tensor]:
-    shape, scale = Shape.of(case), 1 / math.sqrt(case.number("head_dim"))
-    training = "dout" in inputs
+def _oracle(shape: Shape, inputs: Tensors) -> dict[str, torch.Tensor]:
+    scale, training = 1 / math.sqrt(shape.dim), "dout" in inputs
     # [batch, kv_heads, group, ...]: the query heads that share a key-value head stand together.
     q, dout = _grouped(shape, inputs["q"]), _grouped(shape, inputs["dout"]) if training else None
     k, v = inputs["k"], inputs["v"]
@@ -85,25 +88,34 @@ def tolerance(case: Case, inputs: Tensors, answer: Tensors) -> dict[str, float]:
 
     The plain computation is softmax(scale * q k^T + mask) v and its autograd, one key-value head and one block of query
     rows at a time; the rows are independent, and the blocks' dk and dv are added in fp32 or better, as a matrix product
-    adds its terms. Where a problem has more than `MOST_PAIRS` query-key pairs, evenly spaced heads stand for all.
+    adds its terms. Where a problem has more than `MOST_PAIRS` query-key pairs, evenly spaced heads stand for all;
+    where it is small, heads of the same shape with other random inputs are added.
 
-    Where the plain error is 0 or nearly so by luck, a method with another order of operations still has to round:
-    8 eps of the type that sums (fp32 for the half types) are added, of the scale of the terms summed, which is
-    taken from the first block of rows, where probabilities are largest.
+    Where the plain error is 0, a method with another order of operations still has to round: 8 eps of the type that
+    sums (fp32 for the half types) are added, of the scale of the terms summed, which is taken from the first block of
+    rows, where probabilities are largest.
     """
     shape = Shape.of(case)
-    summing = torch.promote_types(shape.dtype, torch.float32)
-    eps = torch.finfo(summing).eps
     plain, scale = dict.fromkeys(answer, 0.0), dict.fromkeys(answer, 0.0)
-    for b, h in _sample(shape):
-        one = {name: _head(shape, name, tensor, b, h) for name, tensor in inputs.items()}
-        right = {name: _head(shape, name, tensor, b, h) for name, tensor in answer.items()}
-        _widen(plain, _plain_error(shape, one, right, summing))
-        _widen(scale, _terms(shape, one))
+    _look(shape, inputs, answer, plain, scale)
+    if answer["out"].numel() < LEAST_NUMBERS:
+        more = replace(shape, batch=math.ceil(MORE_HEADS / shape.kv_heads))
+        drawn = draw(more, inputs, inputs["q"].device, seed=1)
+        _look(more, drawn, _oracle(more, drawn), plain, scale)
+    eps = torch.finfo(torch.promote_types(shape.dtype, torch.float32)).eps
     return {
         name: (OUTPUT_FACTOR if name == "out" else GRADIENT_FACTOR) * plain[name] + EPSILONS * eps * scale[name]
         for name in answer
     }
+
+
+def _look(shape: Shape, inputs: Tensors, answer: Tensors, plain: dict[str, float], scale: dict[str, float]) -> None:
+    """Widens the plain errors and the scales of terms by those of a problem's heads."""
+    for b, h in _sample(shape):
+        one = {name: _head(shape, name, tensor, b, h) for name, tensor in inputs.items()}
+        right = {name: _head(shape, name, tensor, b, h) for name, tensor in answer.items()}
+        _widen(plain, _plain_error(shape, one, right))
+        _widen(scale, _terms(shape, one))
 
 
 def _sample(shape: Shape) -> list[tuple[int, int]]:
@@ -122,8 +134,9 @@ def _widen(most: dict[str, float], found: Mapping[str, float]) -> None:
         most[name] = max(most[name], value)
 
 
-def _plain_error(shape: Shape, one: Tensors, right: Tensors, summing: torch.dtype) -> dict[str, float]:
+def _plain_error(shape: Shape, one: Tensors, right: Tensors) -> dict[str, float]:
     """max |x - answer| of the plain computation for one key-value head, by output name."""
+    summing = torch.promote_types(shape.dtype, torch.float32)
     error = dict.fromkeys(right, 0.0)
     sums = {name: torch.zeros_like(right[name], dtype=summing) for name in ("dk", "dv") if name in right}
     for first, last, seen in _blocks(shape):
@@ -143,10 +156,11 @@ def _plain_error(shape: Shape, one: Tensors, right: Tensors, summing: torch.dtyp
 
 
 def _plain(shape: Shape, leaves: list[torch.Tensor], first: int, last: int) -> torch.Tensor:
-    q, k, v = leaves
-    scores = q @ k.T * (1 / math.sqrt(shape.dim))
+    q, *shared = leaves
+    k, v = (tensor.expand(shape.group, -1, -1) for tensor in shared)  # autograd adds their gradients over the group
+    scores = q @ k.mT * (1 / math.sqrt(shape.dim))
     if (mask := shape.mask(q.device, first, last)) is not None:
-        scores = scores.masked_fill(~mask[:, : k.shape[0]], -math.inf)
+        scores = scores.masked_fill(~mask[:, : k.shape[1]], -math.inf)
     return torch.softmax(scores, dim=-1) @ v
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
@@ -113,26 +114,23 @@ def forward_inputs(case: Case, device: str, seed: int) -> dict[str, torch.Tensor
 
     Drawn on the CPU in fp32 (fp64 for fp64) and then rounded and moved: the same numbers on every device.
     """
-    shape = Shape.of(case)
-    many = (shape.batch, shape.heads, shape.queries, shape.dim)
-    few = (shape.batch, shape.kv_heads, shape.keys, shape.dim)
-    return _draw({"q": many, "k": few, "v": few}, shape, device, seed)
+    return draw(Shape.of(case), "qkv", device, seed)
 
 
 def training_inputs(case: Case, device: str, seed: int) -> dict[str, torch.Tensor]:
     """`forward_inputs` and `dout`, the gradient of the output, of q's shape."""
-    shape = Shape.of(case)
-    many = (shape.batch, shape.heads, shape.queries, shape.dim)
-    few = (shape.batch, shape.kv_heads, shape.keys, shape.dim)
-    return _draw({"q": many, "k": few, "v": few, "dout": many}, shape, device, seed)
+    return draw(Shape.of(case), (*"qkv", "dout"), device, seed)
 
 
-def _draw(sizes: dict[str, tuple[int, ...]], shape: Shape, device: str, seed: int) -> dict[str, torch.Tensor]:
+def draw(shape: Shape, names: Iterable[str], device: torch.device | str, seed: int) -> dict[str, torch.Tensor]:
+    """Inputs of a shape, by name."""
     generator = torch.Generator().manual_seed(seed)
     drawn = torch.float64 if shape.dtype == torch.float64 else torch.float32
+    many = (shape.batch, shape.heads, shape.queries, shape.dim)
+    few = (shape.batch, shape.kv_heads, shape.keys, shape.dim)
     return {
-        name: torch.randn(size, generator=generator, dtype=drawn).to(device, shape.dtype)
-        for name, size in sizes.items()
+        name: torch.randn(few if name in "kv" else many, generator=generator, dtype=drawn).to(device, shape.dtype)
+        for name in names
     }
 
 
