@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Shaped
+    from jaxtyping import Bool, Float
 else:
     try:
-        from jaxtyping import Bool, Float, Shaped
+        from jaxtyping import Bool, Float
     except ImportError:
 
         class _Unchecked:
@@ -19,6 +19,6 @@ else:
             def __class_getitem__(cls, item: Any) -> Any:
                 return item[0]
 
-        Bool = Float = Shaped = _Unchecked
+        Bool = Float = _Unchecked
 
-__all__ = ["Bool", "Float", "Shaped", "Tensor"]
+__all__ = ["Bool", "Float", "Tensor"]

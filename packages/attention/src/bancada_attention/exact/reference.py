@@ -3,6 +3,8 @@
 Vaswani et al., "Attention Is All You Need", arXiv 1706.03762, equation 1.
 """
 
+# ruff: noqa: F722  (axis names in jaxtyping strings are no Python expressions)
+
 from __future__ import annotations
 
 import math
@@ -12,7 +14,7 @@ import torch
 
 from bancada_attention._autocast import accumulator, autocast_inputs
 from bancada_attention._check import check_attn_mask, check_causal, check_key_padding_mask, check_qkv, check_scale
-from bancada_attention._typing import Bool, Float, Shaped, Tensor
+from bancada_attention._typing import Bool, Float, Tensor
 
 
 @overload
@@ -47,7 +49,7 @@ def attention(
     causal: bool = False,
     scale: float | None = None,
     key_padding_mask: Bool[Tensor, "batch k_len"] | None = None,
-    attn_mask: Shaped[Tensor, "..."] | None = None,
+    attn_mask: Tensor | None = None,
     return_lse: bool = False,
 ) -> (
     Float[Tensor, "batch heads q_len head_dim"]

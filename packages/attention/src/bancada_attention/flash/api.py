@@ -1,9 +1,10 @@
 """`flash_attention`: one autograd function over the tiled and the Triton backend."""
 
+# ruff: noqa: F722  (axis names in jaxtyping strings are no Python expressions)
+
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.util import find_spec
 from typing import Any, Literal, overload
 
 import torch
@@ -91,7 +92,8 @@ def flash_attention(
     check_key_padding_mask(key_padding_mask, q, k)
     scale = check_scale(scale, q.shape[3])
     chosen = _choose(backend, q)
-    out, lse = _Flash.apply(q, k, v, key_padding_mask, causal, scale, chosen)
+    apply: Callable[..., tuple[Tensor, Tensor]] = _Flash.apply
+    out, lse = apply(q, k, v, key_padding_mask, causal, scale, chosen)
     return (out, lse) if return_lse else out
 
 
@@ -108,8 +110,6 @@ def _choose(backend: str, q: Tensor) -> str:
 
 
 def _triton_refuses(q: Tensor) -> str | None:
-    if find_spec("triton") is None:
-        return "the package triton is not installed"
     from bancada_attention.flash.triton_kernel import unsupported
 
     return unsupported(q)
@@ -152,7 +152,8 @@ class _Flash(torch.autograd.Function):
             return (None,) * 7
         if dout is None:
             dout = torch.zeros((), dtype=out.dtype, device=out.device).expand(out.shape)
-        gradients = _Gradient.apply(dout, dlse, q, k, v, out, lse, key_padding_mask, *ctx.options)
+        apply: Callable[..., tuple[Tensor, Tensor, Tensor]] = _Gradient.apply
+        gradients = apply(dout, dlse, q, k, v, out, lse, key_padding_mask, *ctx.options)
         return (*gradients, None, None, None, None)
 
 

@@ -5,6 +5,8 @@ The paper's symbols: blocks Q_i of B_r queries and K_j, V_j of B_c keys; S score
 row maximum, l running row sum, L log-sum-exp, D = rowsum(dO * O). Every query must see at least one key.
 """
 
+# ruff: noqa: F722  (axis names in jaxtyping strings are no Python expressions)
+
 from __future__ import annotations
 
 import math

@@ -4,6 +4,8 @@ Dao, arXiv 2307.08691. Beside the paper: scores are kept in base 2 (2^x is cheap
 log2(e) is folded into Q once), and one tile holds several heads, so that batched products stay large.
 """
 
+# ruff: noqa: F722  (axis names in jaxtyping strings are no Python expressions)
+
 from __future__ import annotations
 
 import math
@@ -12,7 +14,7 @@ import torch
 
 from bancada_attention._autocast import accumulator
 from bancada_attention._typing import Bool, Float, Tensor
-from bancada_attention.flash.tiles import CausalBias, Scratch, Slab, blocks, choose, slabs
+from bancada_attention.flash.tiles import CausalBias, Scratch, Slab, blocks, choose, grouped, slabs
 
 LOG2E = math.log2(math.e)
 LN2 = math.log(2.0)
@@ -46,8 +48,7 @@ def tiled_forward(
     scratch = Scratch(q, dtype)
     out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
     lse = torch.empty(q.shape[:3], dtype=dtype, device=q.device)
-    heads = (k.shape[1], q.shape[1] // k.shape[1])
-    q_groups, out_groups, lse_groups = q.unflatten(1, heads), out.unflatten(1, heads), lse.unflatten(1, heads)
+    q_groups, out_groups, lse_groups = (grouped(x, k.shape[1]) for x in (q, out, lse))
     for slab in slabs(q, k, key_padding_mask, tiling):
         keys = _Keys(k, v, key_padding_mask, slab, scratch)
         for rows in blocks(0, q.shape[2], tiling.queries):
@@ -118,16 +119,19 @@ def tiled_backward(
     scratch = Scratch(q, dtype)
     dq = torch.empty(q.shape, dtype=q.dtype, device=q.device)
     dk, dv = (torch.zeros(x.shape, dtype=x.dtype, device=x.device) for x in (k, v))
-    heads = (k.shape[1], q.shape[1] // k.shape[1])
-    grouped = [None if x is None else x.unflatten(1, heads) for x in (q, dout, out, lse, dlse)]
-    dq_groups = dq.unflatten(1, heads)
+    q_groups, dout_groups, out_groups, lse_groups, dq_groups = (grouped(x, k.shape[1]) for x in (q, dout, out, lse, dq))
+    dlse_groups = None if dlse is None else grouped(dlse, k.shape[1])
     for slab in slabs(q, k, key_padding_mask, tiling):
         here = (slab.batch, slab.heads)
         keys = _Keys(k, v, key_padding_mask, slab, scratch)
-        q_blocks = [
-            _QueryBlock(rows, scale, dtype, *(None if x is None else x[(*here, slice(None), rows)] for x in grouped))
-            for rows in blocks(0, q.shape[2], tiling.queries)
-        ]
+        q_blocks = []
+        for rows in blocks(0, q.shape[2], tiling.queries):
+            at = (*here, slice(None), rows)
+            row_dlse = None if dlse_groups is None else dlse_groups[at]
+            block = _QueryBlock(
+                rows, scale, dtype, q_groups[at], dout_groups[at], out_groups[at], lse_groups[at], row_dlse
+            )
+            q_blocks.append(block)
         for tile in blocks(slab.first_key, slab.last_key, tiling.keys):
             tile_dk, tile_dv = _backward_tile(keys, tile, q_blocks, bias, scratch)
             dk[(*here, tile)] = tile_dk.mul_(LN2).view(dk[(*here, tile)].shape)

@@ -125,6 +125,11 @@ def _attended(mask: Tensor) -> list[tuple[int, int]]:
     return list(zip(first.tolist(), last.tolist(), strict=True))
 
 
+def grouped(x: Tensor, kv_heads: int) -> Tensor:
+    """x [batch, heads, ...] as a view [batch, kv_heads, groups, ...]."""
+    return x.view(x.shape[0], kv_heads, x.shape[1] // kv_heads, *x.shape[2:])
+
+
 def blocks(start: int, stop: int, size: int) -> Iterator[slice]:
     """`range(start, stop)` in slices of `size`, the last one shorter."""
     for i in range(start, stop, size):
