@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -17,7 +18,7 @@ from bancada.clock import CpuClock
 from bancada.race import Race, set_loops
 from bancada.screen import Entrant, Failed
 from bancada.settings import Settings
-from bancada.suite import Contender, Device, KernelSuite
+from bancada.suite import Case, Contender, Device, KernelSuite, Run, Tensors
 
 CLOCK = CpuClock()
 QUICK = Settings(rounds=6, least_rounds=3, most_rounds=12, sample_s=1e-4, budget_s=5.0)
@@ -57,14 +58,30 @@ def no_beat(step: str, contender: str, limit_s: float) -> None:
     return None
 
 
+class Virtual(CpuClock):
+    """A clock that only goes on when a contender says so: nothing else on the machine can disturb it."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def spend(self, seconds: Callable[[], float]) -> Callable[[], dict[str, Any]]:
+        def run() -> dict[str, Any]:
+            self.now += seconds()
+            return {}
+
+        return run
+
+
 def test_samples_are_dealt_back_to_whom_they_belong() -> None:
-    lengths = {"a": 0.001, "b": 0.002, "c": 0.004}
-    entrants = [entrant(name, spin(length), length) for name, length in lengths.items()]
-    one = Race(entrants, CLOCK, Settings(rounds=8, most_rounds=8, sample_s=1e-4), 5.0, no_beat)
-    one.run(Benchmark())
+    clock, lengths = Virtual(), {"a": 0.001, "b": 0.002, "c": 0.004}
+    entrants = [entrant(name, clock.spend(lambda length=length: length), length) for name, length in lengths.items()]
+    one = Race(entrants, clock, Settings(rounds=8, most_rounds=8, sample_s=1e-4), 5.0, no_beat)
+    one.run(Benchmark(clock))
     times = one.times()
     assert times.shape == (3, 8) and one.names == ["a", "b", "c"]
-    assert times.min(axis=1) == pytest.approx(list(lengths.values()), rel=0.3)  # the least: the machine may be busy
+    assert times == pytest.approx(np.array([[length] * 8 for length in lengths.values()]))
 
 
 def test_every_contender_runs_once_a_round_in_shuffled_order() -> None:
@@ -110,18 +127,13 @@ def test_a_contender_that_raises_in_the_race_is_out_and_the_others_go_on() -> No
 
 
 def test_a_race_goes_on_while_undecided_up_to_the_cap() -> None:
-    rng = np.random.default_rng(0)
-    lengths = rng.lognormal(0, 1.0, 10_000) * 2e-5
-    ticks = iter(lengths)
-
-    def jittery() -> dict[str, Any]:
-        spin(float(next(ticks)))()
-        return {}
-
-    undecided = Race([entrant("a", jittery, 1e-4), entrant("b", jittery, 1e-4)], CLOCK, QUICK, 30.0, no_beat)
-    undecided.run(Benchmark())
-    clear = Race([entrant("a", spin(1e-4), 1e-4), entrant("b", spin(3e-4), 3e-4)], CLOCK, QUICK, 30.0, no_beat)
-    clear.run(Benchmark())
+    clock, rng = Virtual(), np.random.default_rng(0)
+    jittery = clock.spend(lambda: float(rng.lognormal(0, 1.0)))
+    undecided = Race([entrant("a", jittery, 1.0), entrant("b", jittery, 1.0)], clock, QUICK, 30.0, no_beat)
+    undecided.run(Benchmark(clock))
+    steady = [entrant("a", clock.spend(lambda: 1.0), 1.0), entrant("b", clock.spend(lambda: 3.0), 3.0)]
+    clear = Race(steady, clock, QUICK, 30.0, no_beat)
+    clear.run(Benchmark(clock))
     assert undecided.times().shape[1] == QUICK.most_rounds
     assert clear.times().shape[1] == QUICK.rounds
 
@@ -277,3 +289,43 @@ def test_work_left_on_a_stream_of_its_own_is_counted() -> None:
         return float(clock() - before)
 
     assert seconds(elsewhere) > 0.5 * seconds(here)
+
+
+class Counter:
+    """A stateful contender: every call adds x to its sum."""
+
+    def __init__(self, inputs: Tensors, keeps_state: bool) -> None:
+        self._x, self._sum, self._keeps = inputs["x"], torch.zeros_like(inputs["x"]), keeps_state
+
+    def __call__(self) -> Tensors:
+        self._sum = self._sum + self._x @ self._x
+        return {"out": self._sum, "measure.state_bytes": torch.tensor(float(self._sum.nbytes))}
+
+    def reset(self) -> None:
+        if not self._keeps:
+            self._sum = torch.zeros_like(self._x)
+
+
+@pytest.mark.parametrize("keeps", [False, True])
+def test_a_stateful_contender_is_judged_from_its_start_and_its_measures_are_kept(keeps: bool, cpu: Device) -> None:
+    contender = Contender("counter", "planted", "bancada", lambda case, inputs: Counter(inputs, keeps))
+    suite = dataclasses.replace(sound()[0].with_contenders([contender]), stateful=True)
+    if keeps:  # one that does not go back is told: its answer goes on from the decoy's
+        with pytest.raises(Failed, match="off by"):
+            screen.screen(contender, question(suite, cpu), cpu, CLOCK, QUICK, lambda step, limit: None)
+        return
+    passed = screen.screen(contender, question(suite, cpu), cpu, CLOCK, QUICK, lambda step, limit: None)
+    assert passed.facts["measure.state_bytes"] == 192 * 192 * 4
+
+
+def test_static_inputs_may_be_worked_on_before_the_first_call(cpu: Device) -> None:
+    def build(case: Case, inputs: Tensors) -> Run:
+        weight = inputs["x"].clone()
+        return lambda: {"out": weight @ weight}
+
+    contender = Contender("prepared", "planted", "bancada", build)
+    plain = sound()[0].with_contenders([contender])
+    with pytest.raises(Failed, match="off by"):
+        screen.screen(contender, question(plain, cpu), cpu, CLOCK, QUICK, lambda step, limit: None)
+    static = dataclasses.replace(plain, static=("x",))
+    screen.screen(contender, question(static, cpu), cpu, CLOCK, QUICK, lambda step, limit: None)

@@ -18,7 +18,7 @@ from bancada.clock import Clock, clock_for
 from bancada.heartbeat import Heartbeat
 from bancada.parent import ROWS
 from bancada.race import Race
-from bancada.screen import Entrant, Failed, Question, ask, check, failure, screen
+from bancada.screen import Entrant, Failed, Question, ask, check, failure, restore, screen
 from bancada.settings import Job, JobCase, Settings
 from bancada.suite import Case, Contender, Device, KernelSuite
 
@@ -221,7 +221,11 @@ class RaceItem:
         if reason := cells.impossible(facts):
             return "incorrect", reason, facts
         try:
-            check(lambda: race.last[name], entrant.inputs, question)
+            if self.suite.stateful:
+                restore(entrant.run, entrant.inputs, question)
+                check(entrant.run, entrant.inputs, question)
+            else:
+                check(lambda: race.last[name], entrant.inputs, question)
         except Failed as failed:
             return failed.status, f"after the race: {failed.reason}", facts
         return "ok", "", facts

@@ -56,7 +56,7 @@ _MEASURES: dict[str, tuple[type, ...]] = {
     "grad_error_rel": (float, int), "error_limit_share": (float, int), "precision": (str,),
     "backend": (str,), "label": (str,), "reference": (bool,),
 }  # fmt: skip
-_OPEN_PREFIXES = ("axis.", "error.", "env.", "version.", "note.")
+_OPEN_PREFIXES = ("axis.", "error.", "measure.", "env.", "version.", "note.")
 
 
 class RowError(ValueError):

@@ -59,7 +59,8 @@ class Question:
 def ask(suite: KernelSuite, case: Case, device: Device, seed: int) -> Question:
     """Makes the inputs and the answer of a case, once for all its contenders."""
     inputs = suite.inputs(case, device.torch_device, seed)
-    decoy = suite.inputs(case, device.torch_device, seed + 1)
+    decoy = dict(suite.inputs(case, device.torch_device, seed + 1))
+    decoy |= {name: inputs[name] for name in suite.static}
     answer = suite.oracle(case, inputs)
     limits = dict(suite.tolerance(case, inputs, answer))
     if missing := sorted(set(answer) - set(limits)):
@@ -89,9 +90,7 @@ def screen(
         clock.synchronise()
         facts["first_call_s"] = time.perf_counter() - start
         beat("check", settings.call_limit_s)
-        with torch.no_grad():
-            for name, tensor in question.inputs.items():
-                copies[name].copy_(tensor)
+        restore(run, copies, question)
         facts |= check(run, copies, question)
         beat("memory", settings.call_limit_s)
         peak = memory.peak(run, device)
@@ -119,15 +118,27 @@ def _available(contender: Contender, case: Case, device: Device) -> None:
         raise Failed("unsupported", reason)
 
 
+def restore(run: Run, copies: Tensors, question: Question) -> None:
+    """Writes the question's inputs over a contender's own, in place, and takes a stateful run back to its start."""
+    with torch.no_grad():
+        for name, tensor in question.inputs.items():
+            if name not in question.suite.static:
+                copies[name].copy_(tensor)
+    if question.suite.stateful:
+        run.reset()  # type: ignore[attr-defined]
+
+
 def check(run: Run, inputs: Tensors, question: Question) -> dict[str, Fact]:
     """One call judged against the answer: its errors as row fields. Failed where it is wrong or changed its inputs."""
-    judgement = accuracy.judge(run(), question.answer, question.limits)
+    outputs = run()
+    judgement = accuracy.judge(outputs, question.answer, question.limits)
     changed = accuracy.changed_inputs(question.inputs, inputs, question.suite.mutates)
     if changed:
         raise Failed("incorrect", f"changed its inputs in place: {', '.join(changed)}")
     if judgement.wrong:
         raise Failed("incorrect", judgement.wrong)
-    return dict(accuracy.fields(judgement))
+    measures = {name: float(value) for name, value in outputs.items() if name.startswith("measure.")}
+    return {**accuracy.fields(judgement), **measures}
 
 
 def warm_up(run: Run, clock: Clock, limit_s: float = 1.0, agree: float = 0.05) -> float:

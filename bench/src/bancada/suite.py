@@ -21,7 +21,11 @@ Family = Literal["attention", "parallelism", "optimizers", "compression", "peft"
 Origin = Literal["bancada", "peer"]
 Tensors = Mapping[str, "torch.Tensor"]
 Run = Callable[[], Tensors]
-"""One call of a contender: does the whole work and returns every output (and gradient) by name."""
+"""One call of a contender: does the whole work and returns every output (and gradient) by name.
+
+An output named `measure.NAME` is a number that the row keeps (`measure.state_bytes`), not one to be judged.
+A run of a suite that is `stateful` has a method `reset()`, which takes it back to before its first call.
+"""
 
 DTYPES = ("fp64", "fp32", "fp16", "bf16")
 _ID = re.compile(r"[a-z0-9][a-z0-9_.-]*\Z")
@@ -228,6 +232,8 @@ class KernelSuite:
         contenders: unique ids.
         x_axis: the axis that matters, on which charts are drawn.
         mutates: inputs that a call may change.
+        static: inputs that `build` may work on before the first call (weights it quantises): they never change.
+        stateful: a call goes on from the one before (an optimizer's step): it is judged after a `reset()`.
         small: axis values for a case that is checked in a test's time.
     """
 
@@ -245,6 +251,8 @@ class KernelSuite:
     contenders: tuple[Contender, ...]
     x_axis: str
     mutates: tuple[str, ...] = ()
+    static: tuple[str, ...] = ()
+    stateful: bool = False
     small: Mapping[str, Scalar] = field(default_factory=dict)
     valid: Callable[[Case], str | None] = field(default=lambda case: None, repr=False)
 
