@@ -147,34 +147,35 @@ def test_a_small_budget_means_fewer_rounds_but_never_fewer_than_the_least() -> N
     assert other.times().shape[1] == QUICK.least_rounds
 
 
-class Flushing(CpuClock):
+class Flushing(Virtual):
     """A clock whose flush takes longer than what is timed."""
 
     def flush(self) -> None:
-        time.sleep(0.005)
+        self.now += 5.0
 
 
 def test_the_flush_is_outside_the_timed_window() -> None:
     """TileOPs 1725: the flush leaked into the timed window (case 3)."""
-    one = Race([entrant("a", spin(1e-3), 1e-3)], Flushing(), Settings(rounds=8, most_rounds=8), 5.0, no_beat)
-    one.run(Benchmark())
-    assert one.times().min() < 0.002
+    clock = Flushing()
+    one = Race([entrant("a", clock.spend(lambda: 1.0), 1.0)], clock, Settings(rounds=8, most_rounds=8), 5.0, no_beat)
+    one.run(Benchmark(clock))
+    assert (one.times() == 1.0).all() and clock.now >= 8 * 6.0
 
 
 def test_warm_up_goes_on_until_successive_medians_agree_and_calls_at_least_once() -> None:
     """triton 2306: a fixed warm-up in ms under-warms slow kernels (case 1)."""
-    lengths = iter([0.03, 0.02, 0.01, 0.008, 0.006, 0.004] + [0.001] * 100)
+    clock, lengths = Virtual(), [30.0, 20.0, 10.0, 8.0, 6.0, 4.0] + [1.0] * 100
+    left = iter(lengths)
+    estimate = screen.warm_up(clock.spend(lambda: next(left)), clock)
+    assert estimate == 1.0 and len(list(left)) == 100 - 6
     calls = 0
 
-    def run() -> dict[str, Any]:
+    def once() -> dict[str, Any]:
         nonlocal calls
         calls += 1
-        return spin(next(lengths))()
+        return {}
 
-    estimate = screen.warm_up(run, CLOCK)
-    assert calls >= 9 and estimate == pytest.approx(0.001, rel=0.3)
-    calls, lengths = 0, iter([0.05])
-    screen.warm_up(run, CLOCK, limit_s=0.01)
+    screen.warm_up(once, CLOCK, limit_s=0.0)
     assert calls == 1
 
 
