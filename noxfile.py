@@ -64,8 +64,9 @@ def fingerprint(arguments: tuple[str, ...]) -> str:
 
 def install(session: nox.Session, *arguments: str) -> None:
     """pip, in the shared environment and under the constraints."""
-    pip = (python_of(ENVIRONMENT), "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
-    session.run(*pip, "-c", str(CONSTRAINTS), *arguments, external=True)
+    pip = (python_of(ENVIRONMENT), "-m", "pip", "install", "--disable-pip-version-check")
+    quiet = () if sys.stdout.isatty() else ("-qq",)  # a person sees the download's progress, a log holds errors only
+    session.run(*pip, *quiet, "-c", str(CONSTRAINTS), *arguments, external=True)
 
 
 def install_peers(session: nox.Session) -> None:
@@ -132,6 +133,6 @@ def typecheck(session: nox.Session) -> None:
 @nox.session
 def lint(session: nox.Session) -> None:
     """Check style and format with ruff (`-- --fix` mends what it can)."""
-    session.install("--quiet", "-c", str(CONSTRAINTS), "ruff")
+    session.install("-qq", "-c", str(CONSTRAINTS), "ruff")
     session.run("ruff", "check", *session.posargs, ".")
     session.run("ruff", "format", *([] if "--fix" in session.posargs else ["--check"]), ".")
