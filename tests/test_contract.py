@@ -7,7 +7,6 @@ import importlib.metadata
 import inspect
 import types
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,10 @@ import torch
 from hypothesis import HealthCheck, Phase, assume, given, note, settings
 from hypothesis import strategies as st
 
-from bancada import accuracy
+from bancada import screen
 from bancada.registry import GROUP, DuplicateSuite, discover
-from bancada.suite import Axis, Case, Contender, Device, KernelSuite, Run, Scalar, Technique
+from bancada.screen import Question
+from bancada.suite import Axis, Contender, Device, KernelSuite, Scalar, Technique
 
 ROOT = Path(__file__).resolve().parents[1]
 CPU = Device("cpu", "a CPU", 8 << 30, threads=1)
@@ -40,10 +40,6 @@ def missing(contender: Contender) -> str | None:
         except importlib.metadata.PackageNotFoundError:
             return f"{name} is not installed"
     return None
-
-
-def copies(inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    return {name: tensor.clone() for name, tensor in inputs.items()}
 
 
 def test_suites_are_found() -> None:
@@ -93,37 +89,19 @@ def test_supports_answers_with_a_reason_and_stays_with_it(pair: tuple[KernelSuit
     assert not torch.cuda.is_initialized() or torch.cuda.is_available()
 
 
-@dataclass(frozen=True)
-class Question:
-    """Inputs of a case, the answer, and how far off it one may be."""
+def check(contender: Contender, question: Question) -> None:
+    """What a sweep's screening asks of a contender: right outputs and gradients from inputs that are then as they were.
 
-    inputs: Mapping[str, torch.Tensor]
-    answer: Mapping[str, torch.Tensor]
-    limits: Mapping[str, float]
-
-    @classmethod
-    def ask(cls, suite: KernelSuite, case: Case, seed: int) -> Question:
-        inputs = suite.inputs(case, "cpu", seed)
-        answer = suite.oracle(case, inputs)
-        return cls(inputs, answer, suite.tolerance(case, inputs, answer))
-
-    def check(self, run: Run) -> None:
-        outputs = run()
-        assert accuracy.judge(outputs, self.answer, self.limits).wrong == ""
-        assert not any(tensor.requires_grad for tensor in outputs.values())
-
-
-def check(suite: KernelSuite, contender: Contender, case: Case, first: Question, second: Question) -> None:
-    """One contender at one case: right outputs and gradients, again at the second call, with inputs as they were."""
-    given_ = copies(first.inputs)
-    run = contender.build(case, given_)
-    first.check(run)
-    first.check(run)
-    assert accuracy.changed_inputs(first.inputs, given_, suite.mutates) == []
-    with torch.no_grad():  # what a sweep does between the first call and the check: a stored result does not pass
-        for name, tensor in second.inputs.items():
-            given_[name].copy_(tensor)
-    second.check(run)
+    The first call is on other numbers, as there: a stored result is the wrong one. A second checked call must be right
+    too.
+    """
+    inputs = {name: tensor.clone() for name, tensor in question.decoy.items()}
+    run = contender.build(question.case, inputs)
+    run()
+    for _ in range(2):
+        screen.restore(run, inputs, question)
+        screen.check(run, inputs, question)
+    assert not [name for name, output in run().items() if getattr(output, "requires_grad", False)]
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=names)
@@ -132,7 +110,7 @@ def test_a_contender_is_right_at_the_small_case(pair: tuple[KernelSuite, Contend
     case = suite.case(**suite.small)
     if reason := missing(contender) or contender.supports(case, CPU):
         pytest.skip(reason)
-    check(suite, contender, case, Question.ask(suite, case, 0), Question.ask(suite, case, 1))
+    check(contender, screen.ask(suite, case, CPU, seed=0))
 
 
 def values_of(axis: Axis, usual: Scalar) -> st.SearchStrategy[Scalar]:
@@ -166,11 +144,11 @@ def test_contenders_are_right_at_any_small_case(suite: KernelSuite, data: st.Dat
     except ValueError:
         assume(False)
     seed = data.draw(st.integers(0, 1000), label="seed")
-    first, second = Question.ask(suite, case, seed), Question.ask(suite, case, seed + 1)
+    question = screen.ask(suite, case, CPU, seed)
     for contender in suite.contenders:
         if not (contender.compiles or missing(contender) or contender.supports(case, CPU)):
             note(f"{contender.id} at {case.id}")
-            check(suite, contender, case, first, second)
+            check(contender, question)
 
 
 @pytest.mark.parametrize("technique", TECHNIQUES.values(), ids=TECHNIQUES)
