@@ -107,11 +107,13 @@ class Seen:
             time.sleep(0.05)
 
     def scroll(self) -> None:
-        """Through the whole page, as a reader would, until every chart has been drawn."""
+        """Through the whole page, as a reader would, waiting for the charts of each screen."""
+        seen = "r => r.width && r.bottom > 0 && r.top < innerHeight"
+        here = f"[...document.querySelectorAll('.chart')].filter(c => ({seen})(c.getBoundingClientRect()))"
         y = 0
         while y < self.get("document.documentElement.scrollHeight"):
             self.get(f"scrollTo({{top: {y}, behavior: 'instant'}})")
-            self.page.wait_for_timeout(60)
+            self.until(f"{here}.every(chart => chart.bancada.drawn)")
             y += 700
         self.until("window.bancadaDrawn === Number(document.documentElement.dataset.charts)")
 

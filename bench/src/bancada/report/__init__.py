@@ -14,7 +14,21 @@ from bancada.report.load import Loaded, load, merged_catalogue
 
 __all__ = ["build"]
 STYLES = ("style.css",)
-SCRIPTS = ("core.js", "charts.js", "plots.js", "tables.js", "suites.js", "sections.js", "app.js")
+SCRIPTS = (
+    "core.js",
+    "charts.js",
+    "metrics.js",
+    "lines.js",
+    "costs.js",
+    "tables.js",
+    "maps.js",
+    "detail.js",
+    "suites.js",
+    "limits.js",
+    "coverage.js",
+    "trust.js",
+    "app.js",
+)
 
 
 def build(runs: Sequence[Path], output: Path | None = None) -> Path:

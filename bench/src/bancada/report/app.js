@@ -1,40 +1,72 @@
 // The filter bar, and putting the page together again whenever a filter changes.
 
+const openMenus = () => [...document.querySelectorAll("details.filter[open]")];
+
+function filterMenu(dimension) {
+  const name = el("span", { class: "name" }, dimension.title);
+  const summary = el("summary", {}, name, " ", el("span", { class: "chosen" }, "all"));
+  const boxes = dimension.values.map((value) => {
+    const attributes = { type: "checkbox", value: String(value), "data-filter": dimension.name };
+    const box = el("input", { ...attributes, onchange: () => choose(dimension) });
+    return el("label", {}, box, " ", sayValue(value));
+  });
+  const all = button("all", () => forget(dimension.name), { class: "quiet" });
+  const inside = el("div", { class: "menu" }, boxes, all);
+  const menu = el("details", { class: "filter", "data-dimension": dimension.name }, summary, inside);
+  menu.addEventListener("toggle", () => {
+    if (menu.open) for (const other of openMenus()) if (other !== menu) other.open = false;
+  });
+  return menu;
+}
+
 function filterBar() {
   const bar = document.getElementById("filters");
   const offered = DIMENSIONS.filter((dimension) => dimension.values.length > 1);
-  for (const dimension of offered) {
-    const summary = el("summary", {}, el("span", { class: "name" }, dimension.title), " ", el("span", { class: "chosen" }, "all"));
-    const boxes = dimension.values.map((value) => el("label", {}, el("input", { type: "checkbox", value: String(value), "data-filter": dimension.name, onchange: () => choose(dimension) }), " ", sayValue(value)));
-    const menu = el("details", { class: "filter", "data-dimension": dimension.name }, summary, el("div", { class: "menu" }, boxes, el("button", { type: "button", class: "quiet", onclick: () => { STATE.filters.delete(dimension.name); refresh(); } }, "all")));
-    menu.addEventListener("toggle", () => { if (menu.open) document.querySelectorAll("details.filter[open]").forEach((other) => { if (other !== menu) other.open = false; }); });
-    bar.append(menu);
-  }
-  bar.append(el("button", { type: "button", class: "quiet", id: "clear", onclick: () => { STATE.filters.clear(); refresh(); } }, "clear"), el("output", { id: "shown", "aria-live": "polite" }));
+  const clear = button("clear", () => forget(...STATE.filters.keys()), { class: "quiet", id: "clear" });
+  bar.append(...offered.map(filterMenu), clear, el("output", { id: "shown", "aria-live": "polite" }));
   const opener = document.getElementById("openfilters"); // on narrow screens
-  opener.addEventListener("click", () => { opener.setAttribute("aria-expanded", String(bar.classList.toggle("open"))); });
-  document.addEventListener("click", (event) => { document.querySelectorAll("details.filter[open]").forEach((menu) => { if (!menu.contains(event.target)) menu.open = false; }); });
-  document.addEventListener("keydown", (event) => { if (event.key === "Escape") document.querySelectorAll("details.filter[open]").forEach((menu) => { menu.open = false; menu.querySelector("summary").focus(); }); });
+  opener.addEventListener("click", () => {
+    opener.setAttribute("aria-expanded", String(bar.classList.toggle("open")));
+  });
+  document.addEventListener("click", (event) => {
+    for (const menu of openMenus()) if (!menu.contains(event.target)) menu.open = false;
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape") return;
+    for (const menu of openMenus()) {
+      menu.open = false;
+      menu.querySelector("summary").focus();
+    }
+  });
+}
+
+function forget(...names) {
+  for (const name of names) STATE.filters.delete(name);
+  refresh();
 }
 
 function choose(dimension) {
-  const boxes = [...document.querySelectorAll("input[data-filter]")].filter((box) => box.dataset.filter === dimension.name);
-  const chosen = boxes.filter((box) => box.checked).map((box) => box.value);
-  if (chosen.length && chosen.length < boxes.length) STATE.filters.set(dimension.name, new Set(chosen));
+  const boxes = [...document.querySelectorAll("input[data-filter]")];
+  const mine = boxes.filter((box) => box.dataset.filter === dimension.name);
+  const chosen = mine.filter((box) => box.checked).map((box) => box.value);
+  if (chosen.length && chosen.length < mine.length) STATE.filters.set(dimension.name, new Set(chosen));
   else STATE.filters.delete(dimension.name);
   refresh();
 }
 
 function showFilters(cells) {
-  for (const box of document.querySelectorAll("input[data-filter]")) box.checked = !!STATE.filters.get(box.dataset.filter)?.has(box.value);
+  for (const box of document.querySelectorAll("input[data-filter]")) {
+    box.checked = !!STATE.filters.get(box.dataset.filter)?.has(box.value);
+  }
   for (const menu of document.querySelectorAll("details.filter")) {
     const chosen = STATE.filters.get(menu.dataset.dimension);
+    const few = chosen && (chosen.size > 2 ? `${chosen.size} chosen` : [...chosen].join(", "));
     menu.classList.toggle("active", !!chosen);
-    menu.querySelector(".chosen").textContent = chosen ? (chosen.size > 2 ? `${chosen.size} chosen` : [...chosen].join(", ")) : "all";
+    menu.querySelector(".chosen").textContent = few || "all";
   }
   document.getElementById("clear").hidden = !STATE.filters.size;
   document.getElementById("filtercount").textContent = STATE.filters.size ? ` (${STATE.filters.size})` : "";
-  document.getElementById("shown").textContent = `${cells.length.toLocaleString("en-US")} of ${CELLS.length.toLocaleString("en-US")} cells`;
+  document.getElementById("shown").textContent = `${sayValue(cells.length)} of ${sayValue(CELLS.length)} cells`;
 }
 
 function refresh() {
@@ -44,12 +76,24 @@ function refresh() {
   belowCards();
 }
 
+const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
+
+function familySection(family, cells) {
+  const section = el("section", { class: "family", id: `family-${family}` }, el("h2", {}, capital(family)));
+  for (const suite of SUITES.values()) {
+    const mine = cells.filter((c) => c.suite === suite.id);
+    if (mine.length) section.append(suiteSection(suite, mine));
+  }
+  return section;
+}
+
 function belowCards() {
-  const cells = visible(), host = document.getElementById("families");
+  const cells = visible();
+  const host = document.getElementById("families");
   forgetCharts(host);
-  const families = [...group(cells, (c) => c.family)];
-  host.replaceChildren(...families.map(([family, inside]) => el("section", { class: "family", id: `family-${family}` }, el("h2", {}, family.charAt(0).toUpperCase() + family.slice(1)), [...SUITES.values()].filter((suite) => inside.some((c) => c.suite === suite.id)).map((suite) => suiteSection(suite, inside.filter((c) => c.suite === suite.id))))));
-  if (!cells.length) host.replaceChildren(el("p", { class: "empty" }, CELLS.length ? "No cell passes these filters." : "This run holds no cells: nothing was planned or measured."));
+  const nothing = CELLS.length ? "No cell passes these filters." : "This run holds no cells: nothing was measured.";
+  const sections = [...group(cells, (c) => c.family)].map(([family, inside]) => familySection(family, inside));
+  host.replaceChildren(...(sections.length ? sections : [empty(nothing)]));
   limitsSection(cells);
   coverageSection(cells);
   trustSection(cells);
@@ -62,17 +106,27 @@ function navigation() {
     const link = event.target.closest?.("a[data-go]");
     if (!link) return;
     event.preventDefault(); // the fragment holds the filters
-    const goal = document.getElementById(link.dataset.go) || [...document.querySelectorAll("[data-suite]")].find((section) => section.dataset.suite === link.dataset.go);
+    const suites = [...document.querySelectorAll("[data-suite]")];
+    const goal =
+      document.getElementById(link.dataset.go) || suites.find((one) => one.dataset.suite === link.dataset.go);
     if (!goal) return;
     goal.scrollIntoView({ block: "start" });
     goal.tabIndex = -1;
     goal.focus({ preventScroll: true });
   });
   const dialog = document.getElementById("detail");
-  dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });
-  addEventListener("hashchange", () => { readFragment(); refresh(); });
-  const nav = document.querySelector("nav ul"), before = nav.querySelector("[data-before]");
-  for (const family of unique(CELLS.map((c) => c.family))) before.before(el("li", {}, el("a", { href: `#family-${family}`, "data-go": `family-${family}` }, family.charAt(0).toUpperCase() + family.slice(1))));
+  dialog.addEventListener("click", (event) => {
+    if (event.target === dialog) dialog.close();
+  });
+  addEventListener("hashchange", () => {
+    readFragment();
+    refresh();
+  });
+  const before = document.querySelector("nav [data-before]");
+  for (const family of unique(CELLS.map((c) => c.family))) {
+    const goal = `family-${family}`;
+    before.before(el("li", {}, el("a", { href: `#${goal}`, "data-go": goal }, capital(family))));
+  }
 }
 
 watchCharts();
@@ -82,9 +136,11 @@ readFragment();
 showFilters(visible());
 cardCharts();
 // The cards come first: the long rest is made once what is in view has been drawn.
-CHARTS.forEach((chart) => { if (chart.box.getBoundingClientRect().top < innerHeight) paint(chart); });
+for (const chart of CHARTS) if (chart.box.getBoundingClientRect().top < innerHeight) paint(chart);
 performance.mark("bancada-first-charts");
-requestAnimationFrame(() => setTimeout(() => {
-  belowCards();
-  document.documentElement.dataset.ready = "1";
-}));
+requestAnimationFrame(() =>
+  setTimeout(() => {
+    belowCards();
+    document.documentElement.dataset.ready = "1";
+  }),
+);

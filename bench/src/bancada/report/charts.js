@@ -13,13 +13,27 @@ function count() {
 function theme() {
   const style = getComputedStyle(document.documentElement);
   const get = (name) => style.getPropertyValue(name).trim();
-  return { ink: get("--ink"), muted: get("--muted"), line: get("--line"), paper: get("--paper"), panel: get("--panel"), dark: get("--dark") === "1" };
+  return {
+    ink: get("--ink"),
+    muted: get("--muted"),
+    line: get("--line"),
+    paper: get("--paper"),
+    panel: get("--panel"),
+    dark: get("--dark") === "1",
+  };
 }
 
 function mix(color, other, share) {
   const parse = (hex) => [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
-  const a = parse(color), b = parse(other);
-  return `#${a.map((v, i) => Math.round(v * (1 - share) + b[i] * share).toString(16).padStart(2, "0")).join("")}`;
+  const a = parse(color),
+    b = parse(other);
+  return `#${a
+    .map((v, i) =>
+      Math.round(v * (1 - share) + b[i] * share)
+        .toString(16)
+        .padStart(2, "0"),
+    )
+    .join("")}`;
 }
 const textColor = (color, look) => mix(color, look.dark ? "#ffffff" : "#000000", look.dark ? 0.35 : 0.3);
 const fade = (color, alpha) => `rgba(${[1, 3, 5].map((i) => parseInt(color.slice(i, i + 2), 16)).join(",")},${alpha})`;
@@ -64,20 +78,30 @@ function forgetCharts(within) {
 }
 
 function watchCharts() {
-  watcher = new IntersectionObserver((entries) => {
-    for (const entry of entries) {
-      const chart = entry.target.bancada;
-      if (entry.isIntersecting && chart && !chart.drawn) paint(chart);
-    }
-  }, { rootMargin: "250px" });
-  const again = (changed) => CHARTS.forEach((chart) => { if (chart.drawn && changed(chart)) paint(chart); });
+  watcher = new IntersectionObserver(
+    (entries) => {
+      for (const entry of entries) {
+        const chart = entry.target.bancada;
+        if (entry.isIntersecting && chart && !chart.drawn) paint(chart);
+      }
+    },
+    { rootMargin: "250px" },
+  );
+  const again = (changed) =>
+    CHARTS.forEach((chart) => {
+      if (chart.drawn && changed(chart)) paint(chart);
+    });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => again(() => true));
   let waiting = 0;
   addEventListener("resize", () => {
     clearTimeout(waiting);
     waiting = setTimeout(() => again((chart) => chart.box.clientWidth !== chart.width), 150);
   });
-  addEventListener("beforeprint", () => CHARTS.forEach((chart) => { if (!chart.drawn) paint(chart); }));
+  addEventListener("beforeprint", () =>
+    CHARTS.forEach((chart) => {
+      if (!chart.drawn) paint(chart);
+    }),
+  );
 }
 
 // Axes
@@ -87,8 +111,13 @@ function span(values, floor = 0.35, margin = 0.07) {
   // The range of a logarithmic axis (in powers of ten) that holds all values, with some room.
   const shown = values.filter((value) => value > 0 && Number.isFinite(value)).map(log);
   if (!shown.length) return [0, 1];
-  let low = Math.min(...shown), high = Math.max(...shown);
-  if (high - low < floor) { const middle = (high + low) / 2; low = middle - floor / 2; high = middle + floor / 2; }
+  let low = Math.min(...shown),
+    high = Math.max(...shown);
+  if (high - low < floor) {
+    const middle = (high + low) / 2;
+    low = middle - floor / 2;
+    high = middle + floor / 2;
+  }
   const room = (high - low) * margin;
   return [low - room, high + room];
 }
@@ -97,14 +126,17 @@ function ticks([low, high], say, base = 10, most = 7) {
   // Round values, as many as there is room for: powers of two, or powers of ten with others between.
   let values = [];
   if (base === 2) {
-    const from = Math.ceil(low / log(2)), to = Math.floor(high / log(2)), step = Math.max(1, Math.ceil((to - from + 1) / most));
+    const from = Math.ceil(low / log(2)),
+      to = Math.floor(high / log(2)),
+      step = Math.max(1, Math.ceil((to - from + 1) / most));
     for (let power = from; power <= to; power += step) values.push(2 ** power);
   } else {
     const sets = [[1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8], [1, 1.5, 2, 3, 5, 7], [1, 2, 5], [1, 3], [1]];
     for (const [steps, stride] of [...sets.map((set) => [set, 1]), [[1], 2], [[1], 3], [[1], 5]]) {
       values = [];
       for (let power = Math.ceil(low / stride - 1) * stride; power <= high; power += stride) {
-        for (const step of steps) if (log(step) + power >= low && log(step) + power <= high) values.push(step * 10 ** power);
+        for (const step of steps)
+          if (log(step) + power >= low && log(step) + power <= high) values.push(step * 10 ** power);
       }
       if (values.length <= most) break;
     }
@@ -112,21 +144,50 @@ function ticks([low, high], say, base = 10, most = 7) {
   return { tickvals: values, ticktext: values.map((value) => plain(say(value))) };
 }
 
-const tickTime = (s) => { const [size, name] = scaled(s * 1.0000001, TIME); return `${Number((s / size).toPrecision(3))} ${name}`; };
-const tickBytes = (b) => { const [size, name] = scaled(b * 1.0000001, BYTES); return `${Number((b / size).toPrecision(3))} ${name}`; };
+const tickTime = (s) => {
+  const [size, name] = scaled(s * 1.0000001, TIME);
+  return `${Number((s / size).toPrecision(3))} ${name}`;
+};
+const tickBytes = (b) => {
+  const [size, name] = scaled(b * 1.0000001, BYTES);
+  return `${Number((b / size).toPrecision(3))} ${name}`;
+};
+const tickRate = (v) => {
+  const [size, name] = scaled(v * 1.0000001, RATE);
+  return `${Number((v / size).toPrecision(2))} ${name}`;
+};
 const tickTimes = (r) => `${Number(r.toPrecision(3))}x`;
-const tickError = (e) => `1e${Math.round(log(e))}`.replace("-", "−");
 
 const FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', sans-serif";
 function baseLayout(look, more = {}) {
   return {
-    margin: { l: 58, r: 16, t: 8, b: 42 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", showlegend: false, hovermode: "closest", dragmode: false,
+    margin: { l: 58, r: 16, t: 8, b: 42 },
+    paper_bgcolor: "rgba(0,0,0,0)",
+    plot_bgcolor: "rgba(0,0,0,0)",
+    showlegend: false,
+    hovermode: "closest",
+    dragmode: false,
     font: { family: FONT, size: 12, color: look.muted },
-    hoverlabel: { bgcolor: look.panel, bordercolor: look.line, font: { family: FONT, color: look.ink, size: 12.5 }, align: "left" }, ...more,
+    hoverlabel: {
+      bgcolor: look.panel,
+      bordercolor: look.line,
+      font: { family: FONT, color: look.ink, size: 12.5 },
+      align: "left",
+    },
+    ...more,
   };
 }
 function axis(look, more) {
-  return { gridcolor: look.line, gridwidth: 1, zeroline: false, fixedrange: true, showline: false, ticks: "", tickfont: { size: 11.5 }, ...more };
+  return {
+    gridcolor: look.line,
+    gridwidth: 1,
+    zeroline: false,
+    fixedrange: true,
+    showline: false,
+    ticks: "",
+    tickfont: { size: 11.5 },
+    ...more,
+  };
 }
 const axisTitle = (text, look) => ({ text: plain(text), font: { size: 12, color: look.muted }, standoff: 6 });
 
@@ -146,17 +207,23 @@ function apart(wanted, gap, low, high) {
   const order = wanted.map((y, i) => [y, i]).sort((a, b) => a[0] - b[0]);
   const placed = order.map(([y]) => Math.min(Math.max(y, low), high));
   for (let i = 1; i < placed.length; i++) placed[i] = Math.max(placed[i], placed[i - 1] + gap);
-  for (let i = placed.length - 1, roof = high; i >= 0; i--) { placed[i] = Math.min(placed[i], roof); roof = placed[i] - gap; }
+  for (let i = placed.length - 1, roof = high; i >= 0; i--) {
+    placed[i] = Math.min(placed[i], roof);
+    roof = placed[i] - gap;
+  }
   const out = [];
-  order.forEach(([, i], place) => { out[i] = placed[place]; });
+  order.forEach(([, i], place) => {
+    out[i] = placed[place];
+  });
   return out;
 }
 
 function hover(cell, extra = []) {
   // What a point says: who, where, how much, from how many samples, which row.
   const lines = [`<b>${plain(cell.label)}</b>`, plain(cell.case)];
-  if (cell.time_s != null) lines.push(plain(`${sayTime(cell.time_s)} [${sayTime(cell.time_low_s ?? cell.time_s)}, ${sayTime(cell.time_high_s ?? cell.time_s)}], ${cell.rounds ?? "?"} samples`));
+  if (cell.time_s != null) lines.push(plain(`${sayTiming(cell)}, ${cell.rounds ?? "?"} samples`));
   if (cell.peak_bytes != null) lines.push(plain(`${sayBytes(cell.peak_bytes)} peak memory`));
   if (cell.error_max != null) lines.push(plain(`error ${sayError(cell.error_max)}`));
-  return [...lines, ...extra.map(plain), plain(`row ${cell.row_id || "none"}`), "click: samples and command"].join("<br>");
+  lines.push(...extra.map(plain), plain(`row ${cell.row_id || "none"}`), "click: samples and command");
+  return lines.join("<br>");
 }

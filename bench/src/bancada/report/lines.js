@@ -1,0 +1,144 @@
+// One measure against an axis, a line each contender; or dots, where there is one case only.
+
+function horizontal(cells, xName) {
+  // The x axis of a panel: its values in order, and where plotly puts them.
+  const info = axisInfo(cells[0].suite, xName);
+  const xs = inOrder(unique(measured(cells).map((cell) => cell.axes[xName])));
+  const numbers = xs.every((x) => typeof x === "number" && x > 0);
+  const isLog = numbers && info.scale !== "linear" && info.scale !== "category";
+  const at = (x) => (isLog || (numbers && info.scale === "linear") ? x : xs.indexOf(x));
+  const place = (x) => (isLog ? log(x) : at(x)); // in the axis's own units, for ranges and annotations
+  return { xs, at, place, isLog, title: info.unit ? `${xName}, ${info.unit}` : xName, last: xs[xs.length - 1] };
+}
+
+function xAxis({ xs, at, place, isLog, title }, width, look) {
+  const each = Math.max(...xs.map((x) => measure(sayValue(x), 11.5))) + 14;
+  const step = Math.max(1, Math.ceil((xs.length * each) / Math.max(width, 1)));
+  const shown = xs.filter((_, i) => (xs.length - 1 - i) % step === 0);
+  const low = place(xs[0]);
+  const high = place(xs[xs.length - 1]);
+  const room = (high - low) * 0.04 || 0.5;
+  return axis(look, {
+    type: isLog ? "log" : "linear",
+    range: [low - room, high + room],
+    tickvals: shown.map(at),
+    ticktext: shown.map((x) => plain(sayValue(x))),
+    title: axisTitle(title, look),
+    showgrid: false,
+    ticks: "outside",
+    ticklen: 4,
+    tickcolor: look.line,
+    tickangle: 0,
+  });
+}
+
+function lineTraces(points, x, metric, small) {
+  // A contender's line, broken where a size is missing, and a band for each unbroken stretch.
+  const style = styleOf(points.find(Boolean));
+  const stretches = [[]];
+  points.forEach((cell) => (cell ? stretches[stretches.length - 1].push(cell) : stretches.push([])));
+  const bands = stretches
+    .filter((stretch) => stretch.length > 1)
+    .map((stretch) => {
+      const places = stretch.map((c) => x.at(c.axes[x.name]));
+      const back = [...stretch].reverse();
+      return {
+        x: [...places, ...[...places].reverse()],
+        y: [...stretch.map(metric.high), ...back.map(metric.low)],
+        mode: "lines",
+        fill: "toself",
+        fillcolor: fade(style.color, 0.18),
+        line: { width: 0 },
+        hoverinfo: "skip",
+      };
+    });
+  const speed = ({ speed: { value, low, high } }) => [
+    `${sayInterval(sayRatio, value, low, high)} the reference's speed`,
+  ];
+  const line = {
+    x: x.xs.map(x.at),
+    y: points.map((c) => (c ? metric.get(c) : null)),
+    mode: "lines+markers",
+    connectgaps: false,
+    line: { color: style.color, width: style.ours ? 2.5 : 1.75, dash: style.dash },
+    marker: { color: style.color, symbol: style.symbol, size: small ? 5 : 7 },
+    error_y: interval(points, metric, style.color),
+    customdata: points.map((c) => (c ? c.index : null)),
+    text: points.map((c) => (c ? hover(c, metric === METRICS.speed ? speed(c) : []) : "")),
+    hovertemplate: "%{text}<extra></extra>",
+  };
+  return [...bands, line];
+}
+
+function lines(cells, xName, metric, range, small = false) {
+  const x = { ...horizontal(cells, xName), name: xName };
+  const series = groups(drawable(cells, metric), (c) => c.contender).map((one) =>
+    x.xs.map((value) => one.find((c) => c.axes[xName] === value)),
+  );
+  const ends = series.map((points) => points.filter(Boolean).pop());
+  const names = ends.map((c) => (c.axes[xName] === x.last ? c.label : `${c.label}, to ${sayValue(c.axes[xName])}`));
+  return (width, height, look) => {
+    const room = Math.min(Math.max(...names.map((n) => measure(n)), 20) + 16, width * 0.36);
+    const layout = baseLayout(look, { margin: { l: 58, r: room, t: 8, b: small ? 38 : 44 } });
+    const inner = height - layout.margin.t - layout.margin.b;
+    const wanted = ends.map((c) => inner * (1 - (log(metric.get(c)) - range[0]) / (range[1] - range[0])));
+    const placed = apart(wanted, 14, 6, inner - 4);
+    layout.annotations = ends.map((cell, i) => ({
+      x: x.place(x.last),
+      y: log(metric.get(cell)),
+      text: plain(fit(names[i], room - 12)),
+      showarrow: false,
+      xanchor: "left",
+      xshift: 9,
+      yshift: wanted[i] - placed[i],
+      font: { size: 12, color: textColor(styleOf(cell).color, look) },
+    }));
+    layout.xaxis = xAxis(x, width - 58 - room, look);
+    layout.yaxis = axis(look, { type: "log", range, ...ticks(range, metric.tick, metric.base) });
+    const even = { type: "line", xref: "paper", x0: 0, x1: 1, y0: 1, y1: 1, line: { color: look.muted, width: 1 } };
+    if (metric === METRICS.speed) layout.shapes = [even];
+    return { traces: series.flatMap((points) => lineTraces(points, x, metric, small)), layout };
+  };
+}
+
+const dotsHeight = (cells) => 52 + 34 * unique(measured(cells).map((c) => c.contender)).length;
+
+function dots(cells, metric, range) {
+  // Each contender is a dot with its interval, the best on top.
+  const worstFirst = metric === METRICS.speed ? 1 : -1;
+  const shown = drawable(cells, metric).sort((a, b) => worstFirst * (metric.get(a) - metric.get(b)));
+  return (width, height, look) => {
+    const room = Math.min(Math.max(...shown.map((c) => measure(c.label)), 20) + 14, width * 0.42);
+    const traces = shown.map((cell, place) => ({
+      x: [metric.get(cell)],
+      y: [place],
+      mode: "markers+text",
+      marker: { color: styleOf(cell).color, symbol: styleOf(cell).symbol, size: 10 },
+      text: [plain(metric.say(metric.get(cell)))],
+      textposition: "top center",
+      textfont: { color: look.ink, size: 12 },
+      error_x: interval([cell], metric, styleOf(cell).color),
+      customdata: [cell.index],
+      hovertext: [hover(cell)],
+      hoverinfo: "text",
+      cliponaxis: false,
+    }));
+    const layout = baseLayout(look, { margin: { l: room, r: 20, t: 8, b: 34 } });
+    const most = Math.floor((width - room - 20) / 62);
+    layout.xaxis = axis(look, { type: "log", range, ...ticks(range, metric.tick, metric.base, most), tickangle: 0 });
+    layout.yaxis = axis(look, {
+      tickvals: shown.map((_, i) => i),
+      ticktext: shown.map((c) => plain(fit(c.label, room - 14))),
+      range: [-0.5, shown.length - 0.2],
+      tickfont: { size: 12, color: look.ink },
+    });
+    return { traces, layout };
+  };
+}
+
+function panel(cells, xName, metric, range, small = false) {
+  // What fits these cells of one panel: lines where x varies, dots where it does not.
+  const several = xName && unique(measured(cells).map((c) => c.axes[xName])).length > 1;
+  if (several) return { height: small ? 190 : 290, draw: lines(cells, xName, metric, range, small) };
+  return { height: dotsHeight(cells), draw: dots(cells, metric, range) };
+}

@@ -1,0 +1,189 @@
+// Can these figures be trusted: false verdicts, noise, drift, equal work, the machine, and what each technique is.
+
+const METHOD =
+  "Contenders of a case are timed in paired rounds: each once a round, in shuffled order. A verdict needs the " +
+  "interval of the per-round ratios wholly beyond 1% either way; anything else is called level. Errors are against " +
+  "the same computation in float64. Operations and bytes are counted by one function a suite, the same for every " +
+  "contender, so that rates compare equal work.";
+
+function noiseRows(cells) {
+  return groups(
+    measured(cells).filter((c) => c.time_high_s),
+    (c) => c.suite,
+  ).map((one) => {
+    const halves = one.map((c) => (c.time_high_s - c.time_low_s) / 2 / c.time_s).sort((a, b) => a - b);
+    const most = halves.length - 1;
+    return [
+      one[0].suite,
+      sayShare(median(halves)),
+      sayShare(halves[Math.floor(0.9 * most)]),
+      sayShare(halves[most]),
+      String(median(one.map((c) => c.rounds || 0))),
+    ];
+  });
+}
+function driftRows() {
+  return groups(DATA.ceilings, (c) => [c.run, c.device, c.name, c.dtype].join(KEY)).map((one) => {
+    const [before, after] = ["before", "after"].map((when) => one.find((c) => c.when === when)?.value);
+    const units = one[0].name === "copy" ? SPEED : RATE;
+    const change = before && after ? (after / before - 1) * 100 : null;
+    const drift = change == null ? "" : `${change < 0 ? "−" : "+"}${Math.abs(change).toFixed(1)}%`;
+    return [`${one[0].name}, ${one[0].dtype}`, human(before, units), human(after, units), drift];
+  });
+}
+function falseRows() {
+  return DATA.runs.flatMap((run) =>
+    run.aa.map((row) => {
+      const rate = row.comparisons ? sayShare(row.false_verdicts / row.comparisons) : "";
+      return [`${row.suite}, ${row.case}`, String(row.comparisons), String(row.false_verdicts), rate];
+    }),
+  );
+}
+
+function policyRows(cells) {
+  // What each contender says it computes in; one that differs from most of its suite is marked.
+  const own = groups(cells, (c) => c.suite + KEY + c.contender).map((one) => {
+    const known = SUITES.get(one[0].suite).contenders.find((c) => c.id === one[0].contender) || {};
+    const precision = one[0].precision || known.precision || "not stated";
+    return {
+      cell: one[0],
+      precision,
+      backend: one.find((c) => c.backend)?.backend || known.backend || "",
+      compiles: known.compiles ? "compiles at its first call" : "",
+    };
+  });
+  for (const inside of groups(own, ({ cell }) => cell.suite)) {
+    const usual = groups(inside, ({ precision }) => precision).sort((a, b) => b.length - a.length)[0][0].precision;
+    for (const one of inside) if (one.precision !== usual) one.precision += " (not as the others of its suite)";
+  }
+  return groups(own, ({ cell, precision, backend, compiles }) =>
+    [cell.label, precision, backend, compiles].join(KEY),
+  ).map((same) => {
+    const [{ cell, precision, backend, compiles }] = same;
+    return [chip(cell), same.map((one) => one.cell.suite).join(", "), precision, backend, compiles];
+  });
+}
+
+const titled = (title, content, missing) =>
+  el("div", {}, el("h5", {}, title), content.length ? factList(content) : empty(missing));
+const spaced = (name) => name.replace(/_/g, " ");
+function runFacts(run) {
+  const { head } = run;
+  const fields = (prefix) =>
+    Object.entries(head)
+      .filter(([name, value]) => name.startsWith(prefix) && value !== 0)
+      .map(([name, value]) => [name.slice(prefix.length), value]);
+  const machine = fields("env.").map(([name, value]) =>
+    name.endsWith("_bytes") ? [spaced(name.slice(0, -6)), sayBytes(value)] : [spaced(name), String(value)],
+  );
+  const versions = fields("version.").map(([name, value]) => [name, String(value)]);
+  const parts = Object.entries(run.end)
+    .filter(([name]) => name.endsWith("_s"))
+    .map(([name, value]) => [
+      name === "wall_s" ? "wall time" : spaced(name.replace(/^part\./, "").slice(0, -2)),
+      sayTime(value),
+    ]);
+  const blocks = [
+    el("h4", {}, DATA.runs.length > 1 ? `Run ${run.name}` : "This run"),
+    el(
+      "div",
+      { class: "three" },
+      titled(
+        "Machine",
+        [["device", head.device_name], ["commit", head.commit], ...machine].filter(([, value]) => value),
+        "Not recorded.",
+      ),
+      titled("Versions", versions, "Not recorded."),
+      titled("Where the time went", parts, "The sweep did not come to its end."),
+    ),
+  ];
+  if (head.command) blocks.push(commandLine(head.command));
+  if (run.problems.length) {
+    blocks.push(el("h5", {}, `Met when reading the rows (${run.problems.length})`));
+    blocks.push(
+      el(
+        "ul",
+        { class: "problems" },
+        run.problems.slice(0, 50).map((problem) => el("li", {}, problem)),
+      ),
+    );
+  }
+  return blocks;
+}
+
+function trustSection(cells) {
+  const tables = [
+    [
+      "Noise: half-width of the interval of a median, of the time",
+      ["suite", "median", "90% of cells within", "widest", "rounds"],
+      noiseRows(cells),
+    ],
+    ["Ceilings of this machine, before and after the sweep", ["ceiling", "before", "after", "drift"], driftRows()],
+  ];
+  const wrong = falseRows();
+  if (wrong.length)
+    tables.unshift([
+      "Identical contenders raced: every verdict is a false one",
+      ["race", "comparisons", "false", "rate"],
+      wrong,
+    ]);
+  const none = wrong.length
+    ? []
+    : [empty("This run raced no identical contenders, so how often its verdicts are false is not known.")];
+  const small = [...none, ...tables.filter(([, , rows]) => rows.length).map((table) => simpleTable(...table))];
+  const policies = policyRows(cells);
+  const heads = ["contender", "suites", "precision", "backend", ""];
+  const equal = policies.length ? [simpleTable("Equal work: what each contender computes in", heads, policies)] : [];
+  const host = document.getElementById("trust-body");
+  host.replaceChildren(
+    el("p", {}, METHOD),
+    el("div", { class: "smalls" }, small),
+    ...equal,
+    ...DATA.runs.flatMap(runFacts),
+  );
+}
+
+function techniqueCard(technique, cells, cases) {
+  const mine = groups(
+    cells.filter((c) => c.technique === technique.id),
+    (c) => c.contender,
+  ).map((one) => one[0]);
+  const won = mine.map((c) => {
+    const ran = cases.filter(({ ok }) => ok.some((other) => other.contender === c.contender)).length;
+    const alone = cases.filter(({ best }) => best.length === 1 && best[0].contender === c.contender).length;
+    return ran ? `${c.label}: alone in ${alone} of ${ran} cases` : "";
+  });
+  const names = (ours) =>
+    mine
+      .filter((c) => c.ours === ours)
+      .map((c) => c.label)
+      .join(", ");
+  const facts = [
+    ["paper", technique.paper],
+    ["ours", names(true)],
+    ["peers", names(false)],
+    ["fastest", won.filter(Boolean).join("; ")],
+    ["files", (technique.files || []).join("\n")],
+  ];
+  const portuguese = technique.title_pt ? el("span", { class: "pt", lang: "pt" }, ` ${technique.title_pt}`) : null;
+  return el(
+    "article",
+    { class: "card technique" },
+    el("h4", {}, technique.title, portuguese),
+    el("p", {}, technique.summary),
+    technique.formula ? el("p", { class: "formula" }, technique.formula) : null,
+    factList(facts),
+    technique.snippet ? el("details", {}, el("summary", {}, "Use it"), copyable(technique.snippet)) : null,
+  );
+}
+function catalogueSection(cells) {
+  const used = new Set(cells.map((c) => c.technique));
+  const cases = groups(cells, (c) => c.caseKey)
+    .map(winners)
+    .filter(({ ok }) => ok.length > 1);
+  const cards = DATA.catalogue.techniques
+    .filter(({ id }) => used.has(id))
+    .map((technique) => techniqueCard(technique, cells, cases));
+  const host = document.getElementById("catalogue-body");
+  host.replaceChildren(...(cards.length ? cards : [empty("This run carries no technique cards.")]));
+}
