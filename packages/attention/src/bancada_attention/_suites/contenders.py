@@ -20,13 +20,14 @@ import torch
 
 from bancada.suite import Case, Contender, Device, Origin, Run, Tensors, runs_anywhere
 from bancada_attention._suites.problem import Shape
+from bancada_attention.flash.api import MAX_HEAD_DIM
 
 Tensor = torch.Tensor
 Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
 Prepare = Callable[[Case, torch.device], Attend]
 Supports = Callable[[Case, Device], str | None]
 
-MOST_FLASH_HEAD_DIM = 256
+MOST_SDPA_HEAD_DIM = 256  # of torch's fused backends on CUDA
 _number = itertools.count()
 
 
@@ -113,7 +114,7 @@ def _flash(backend: str, case: Case, device: torch.device) -> Attend:
 
 def _flash_head_dim(case: Case, device: Device) -> str | None:
     dim = case.number("head_dim")
-    return f"head_dim={dim}: at most {MOST_FLASH_HEAD_DIM}" if dim > MOST_FLASH_HEAD_DIM else None
+    return f"head_dim={dim}: at most {MAX_HEAD_DIM}" if dim > MAX_HEAD_DIM else None
 
 
 def _triton(case: Case, device: Device) -> str | None:
@@ -218,7 +219,7 @@ def _sdpa_on_cuda(backend: str, case: Case, device: Device) -> str | None:
         return "this SDPA backend takes no explicit mask, which causal with kv_len != seq_len needs"
     if backend == "CUDNN_ATTENTION" and shape.dim % 8:
         return f"head_dim={shape.dim}: this SDPA backend takes multiples of 8"
-    most = 128 if backend == "CUDNN_ATTENTION" and (device.capability or (0, 0)) < (9, 0) else MOST_FLASH_HEAD_DIM
+    most = 128 if backend == "CUDNN_ATTENTION" and (device.capability or (0, 0)) < (9, 0) else MOST_SDPA_HEAD_DIM
     return f"head_dim={shape.dim}: at most {most}" if shape.dim > most else None
 
 
