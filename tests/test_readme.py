@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 import subprocess
@@ -12,7 +13,9 @@ from typing import Any
 import pytest
 import typer
 
+from bancada.ceilings import ABOVE_CEILING
 from bancada.cli import app
+from bancada.stats import BAND, CONFIDENCE
 
 ROOT = Path(__file__).resolve().parents[1]
 READMES = sorted([ROOT / "README.md", ROOT / "bench" / "README.md", *ROOT.glob("packages/*/README.md")])
@@ -66,6 +69,13 @@ def test_the_two_commands_are_there() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     for command in PROMISED:
         assert f"```bash\n{command}\n```" in text
+
+
+def test_the_figures_are_those_of_the_code() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"{CONFIDENCE:.0%} interval" in text
+    assert f"beyond {math.expm1(BAND):.0%}" in text
+    assert f"above {ABOVE_CEILING:.0%}" in text
 
 
 def test_ci_runs_the_test_command_of_the_readme() -> None:

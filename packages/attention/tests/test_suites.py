@@ -10,6 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bancada.ceilings import TORCH_DTYPES
 from bancada.suite import Case, Device
 from bancada_attention._suites import answer, problem, suites
 
@@ -149,7 +150,7 @@ def test_limits_are_those_of_plain_torch(dtype: str, block_bytes: int, monkeypat
     right = TRAINING.oracle(case, inputs)
     limits = TRAINING.tolerance(case, inputs, right)
     plain = TRAINING.contender("torch-eager").build(case, inputs)()
-    most = {"fp64": 300, "fp32": 300}.get(dtype, 6) * torch.finfo(problem.TORCH_DTYPE[dtype]).eps
+    most = {"fp64": 300, "fp32": 300}.get(dtype, 6) * torch.finfo(TORCH_DTYPES[dtype]).eps
     for name, tensor in right.items():
         error = float((plain[name].double() - tensor).abs().max())
         largest = float(tensor.abs().max())

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import torch
 
+from bancada.ceilings import TORCH_DTYPES
 from bancada.suite import DTYPES, Axis, Case, Scalar, Work
 
-TORCH_DTYPE = {"fp64": torch.float64, "fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 BACKWARD_TO_FORWARD = 2.5
 """Matrix products of the backward pass to those of the forward: S again, dP, dQ, dK, dV against S and O."""
 
@@ -71,7 +71,7 @@ class Shape:
             keys=case.number("kv_len") or queries,
             dim=case.number("head_dim"),
             causal=case.flag("causal"),
-            dtype=TORCH_DTYPE[case.word("dtype")],
+            dtype=TORCH_DTYPES[case.word("dtype")],
         )
 
     @property
