@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -202,6 +203,12 @@ def test_flex_attention_trains_on_a_gpu_only() -> None:
     assert flex.supports(case, H200) in (None, "torch.compile needs triton for a GPU")
 
 
-def test_compiling_needs_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compiling_needs_a_compiler_and_headers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    compiled = FORWARD.contender("compiled-eager")
     monkeypatch.setattr("shutil.which", lambda name: None)
-    assert "C++ compiler" in str(FORWARD.contender("compiled-eager").supports(FORWARD.case(), CPU))
+    assert "C++ compiler" in str(compiled.supports(FORWARD.case(), CPU))
+    monkeypatch.setattr("shutil.which", lambda name: name)
+    monkeypatch.setattr("sysconfig.get_path", lambda name: str(tmp_path))
+    assert "C headers" in str(compiled.supports(FORWARD.case(), CPU))
+    (tmp_path / "Python.h").touch()
+    assert compiled.supports(FORWARD.case(), CPU) is None

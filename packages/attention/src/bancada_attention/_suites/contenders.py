@@ -12,9 +12,11 @@ import importlib.util
 import itertools
 import math
 import shutil
+import sysconfig
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import torch
 
@@ -166,6 +168,8 @@ def _compiled(attend: Attend) -> Attend:
 def _compiler(case: Case, device: Device) -> str | None:
     if device.type == "cpu" and not any(shutil.which(name) for name in ("g++", "c++", "clang++", "cl")):
         return "torch.compile needs a C++ compiler for a CPU"
+    if device.type == "cpu" and not Path(sysconfig.get_path("include"), "Python.h").is_file():
+        return "torch.compile needs Python's C headers for a CPU (on Debian the package python3-dev)"
     if device.type == "cuda" and importlib.util.find_spec("triton") is None:
         return "torch.compile needs triton for a GPU"
     return None
