@@ -119,6 +119,8 @@ def test_an_incorrect_contender_gets_no_speed_up() -> None:
     (verdict,) = verdicts(rows, made.plan(recipe), made.catalogue(recipe))
     assert verdict.kind == "peer wins" and verdict.headline == "Fastest: torch SDPA"
     assert "incorrect (out: |x - ref| = 9, allowed 1e-5)" in verdict.sentence
+    (suite,) = suites(rows, {}, {})
+    assert all(suite.compare(case, "flash-tiled", "eager") is None for case in suite.cells)
 
 
 def test_the_evidence_names_the_measured_rows() -> None:
