@@ -34,18 +34,18 @@ TYPECHECK = ("mypy", "pandas-stubs", "types-psutil", "jaxtyping", "beartype", "n
 LONGEST_TEST_S = 300
 
 
-def editable(bench_extras: str, package_extras: str = "") -> tuple[str, ...]:
+def editable() -> tuple[str, ...]:
     """pip's arguments for the harness and every package, each with a `-e` of its own: one covers one path only."""
-    paths = [f"bench[{bench_extras}]", *(f"packages/{name}{package_extras}" for name in PACKAGES)]
+    paths = ["bench[report,machine]", *(f"packages/{name}" for name in PACKAGES)]
     return tuple(argument for path in paths for argument in ("-e", path))
 
 
-def peers() -> list[str]:
-    """The libraries that the packages are measured beside, as their `peers` extras name them."""
+def extra(name: str) -> list[str]:
+    """What all projects require for an extra: `test`, or the libraries measured beside ours, `peers`."""
     wanted: set[str] = set()
     for project in PROJECTS:
         declared = tomllib.loads((ROOT / project / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-        wanted.update(declared.get("optional-dependencies", {}).get("peers", ()))
+        wanted.update(declared.get("optional-dependencies", {}).get(name, ()))
     return sorted(wanted)
 
 
@@ -71,7 +71,7 @@ def install(session: nox.Session, *arguments: str) -> None:
 
 def install_peers(session: nox.Session) -> None:
     """Every peer by itself: one that this system cannot have is told and left out, and its rows say so."""
-    for peer in peers():
+    for peer in extra("peers"):
         try:
             install(session, peer)
         except CommandFailed:
@@ -87,7 +87,7 @@ def environment(session: nox.Session, group: str, *arguments: str, with_peers: b
         session.log(f"Making {ENVIRONMENT.relative_to(ROOT)}: the first time downloads torch, which takes minutes")
         session.run(sys.executable, "-m", "virtualenv", "--quiet", str(ENVIRONMENT), external=True)
         made_by.write_text(maker, encoding="utf-8")
-    stamp, current = ENVIRONMENT / f"installed-{group}.txt", fingerprint((*arguments, *(peers() if with_peers else ())))
+    stamp, current = ENVIRONMENT / f"installed-{group}.txt", fingerprint(arguments)
     if not stamp.is_file() or stamp.read_text(encoding="utf-8") != current:
         session.log(f"Installing what {group} needs")
         install(session, *arguments)
@@ -99,7 +99,7 @@ def environment(session: nox.Session, group: str, *arguments: str, with_peers: b
 
 def runtime(session: nox.Session) -> str:
     """The interpreter with the harness, every package and the peers."""
-    return environment(session, "bench", *editable("report,machine"), with_peers=True)
+    return environment(session, "bench", *editable(), with_peers=True)
 
 
 @nox.session(python=False)
@@ -118,7 +118,7 @@ def report(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """Run the tests, but the slow ones (`-- -m slow`); after `--` comes anything that pytest takes."""
     runtime(session)
-    interpreter = environment(session, "tests", *editable("report,machine,test", "[test]"))
+    interpreter = environment(session, "tests", *extra("test"))
     session.run(interpreter, "-m", "pytest", f"--timeout={LONGEST_TEST_S}", *session.posargs, external=True)
 
 

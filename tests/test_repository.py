@@ -138,9 +138,15 @@ def test_sessions_are_the_five_and_say_what_they_do(noxfile: types.ModuleType) -
 
 
 def test_each_path_has_an_e_of_its_own(noxfile: types.ModuleType) -> None:
-    arguments = noxfile.editable("report", "[test]")
+    arguments = noxfile.editable()
     assert arguments[::2] == ("-e",) * 6
-    assert arguments[1::2] == ("bench[report]", *(f"packages/{name}[test]" for name in noxfile.PACKAGES))
+    assert arguments[1::2] == ("bench[report,machine]", *(f"packages/{name}" for name in noxfile.PACKAGES))
+
+
+def test_extras_are_read_from_every_project(noxfile: types.ModuleType) -> None:
+    named = {normal(requirement) for requirement in noxfile.extra("test")}
+    assert named >= {"pytest-timeout", "playwright", "hypothesis", "beartype"}
+    assert noxfile.extra("nothing of the kind") == []
 
 
 def test_a_warm_environment_is_left_as_it_is(empty: types.ModuleType) -> None:
