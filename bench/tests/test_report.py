@@ -165,6 +165,33 @@ def test_the_head_counts_what_there_is(tmp_path: Path) -> None:
     assert (figures.false_verdicts, figures.comparisons) == (1, 336)
 
 
+def test_a_calm_run_gives_no_reason_for_care(tmp_path: Path) -> None:
+    assert data.cautions(load(write(tmp_path / "run"))) == []
+
+
+def test_drift_false_verdicts_and_missing_rows_are_told_beside_the_verdicts(tmp_path: Path) -> None:
+    """nvbench 206: clocks drop in a run."""
+    run = write(tmp_path / "run", made.Recipe(grid=SMALL.grid, suites=SMALL.suites, drop=1, end=False))
+    rows = schema.read(run / "rows.jsonl").rows
+    (run / "rows.jsonl").unlink()
+    for row in rows:
+        if row["kind"] == "aa":
+            row["false_verdicts"] = 30
+        if row["kind"] == "ceiling" and row["when"] == "after" and row["name"] == "matmul":
+            row["value"] /= 2
+    schema.append(run / "rows.jsonl", rows)
+    with (run / "rows.jsonl").open("a") as lines:
+        lines.write("{\n")
+    assert data.cautions(load(run)) == [
+        "what this machine reaches drifted by -51% between the sweep's start and its end",
+        "9% of the verdicts between identical contenders were false",
+        "6 planned cells have no row",
+        "1 problem met when reading the rows",
+    ]
+    text = build([run]).read_text(encoding="utf-8")
+    assert "Read with care" in text and "9% of the verdicts between identical contenders were false" in text
+
+
 def test_several_runs_stay_apart(tmp_path: Path) -> None:
     """Liger-Kernel 715: several GPUs drawn as one line."""
     first = write(tmp_path / "a", SMALL)

@@ -76,6 +76,19 @@ def test_an_axis_that_decides_is_named() -> None:
     assert "torch SDPA with bf16, flash (tiled) with fp16" in verdict.headline
 
 
+@pytest.mark.parametrize(("slow", "said"), [(True, "is slower than"), (False, "is faster than")])
+def test_some_cases_level_and_the_others_not_is_said_so(slow: bool, said: str) -> None:
+    recipe = made.Recipe(grid=NARROW, suites=("attention.forward",), speed={"flash-tiled": 30.0 if slow else 0.1})
+    rows = list(made.make_rows(recipe))
+    for row in rows:
+        lengths = ("s512", "s1024", "s2048", "s4096") if slow else ("s512", "s8192", "s2048", "s4096")
+        these = row["kind"] == "pair" and {row["a"], row["b"]} == {"flash-tiled", "eager"}
+        if these and any(length in row["case"] for length in lengths):
+            row |= {"ratio": 1.0, "low": 0.98, "high": 1.02, "verdict": "too close to call"}
+    found = verdicts([row | {"axis.seq_len": 1} if row["kind"] == "cell" else row for row in rows], {}, {})
+    assert f"{said} eager attention in 3 of 7 cases and level in the others" in found[0].sentence
+
+
 def test_memory_is_compared_at_the_largest_common_size() -> None:
     rows = {row["row_id"]: row for row in made.make_rows(made.Recipe(grid=NARROW)) if row["kind"] == "cell"}
     ours, reference = (rows[f"attention.forward/b1-h8-s8192-d64-causal-fp32/{i}"] for i in ("flash-tiled", "eager"))

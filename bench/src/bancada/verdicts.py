@@ -209,10 +209,11 @@ def _against(suite: SuiteRows, a: str, b: str, cases: Sequence[str]) -> str:
         return f"is level with {label} (too close to call: {_interval(mean)} of its time)"
     if said == "mixed":
         faster, slower = (sum(c.outcome == word for c in found) for word in ("faster", "slower"))
-        return (
-            f"is faster than {label} in {faster} of {mean.cases} cases and slower in {slower} "
-            f"({times(mean.least)} to {times(mean.most)} of its time)"
-        )
+        span = f"({times(mean.least)} to {times(mean.most)} of its time)"
+        if not faster or not slower:
+            word = "faster" if faster else "slower"
+            return f"is {word} than {label} in {faster or slower} of {mean.cases} cases and level in the others {span}"
+        return f"is faster than {label} in {faster} of {mean.cases} cases and slower in {slower} {span}"
     shown, word = (mean.inverse(), "faster") if mean.value < 1 else (mean, "slower")
     return f"is {_amount(shown, word, label)}"
 

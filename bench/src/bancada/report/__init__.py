@@ -94,7 +94,7 @@ def _libraries() -> tuple[Any, Any]:
 
 
 def _in_words(run: Loaded, path: Path) -> dict[str, str]:
-    """A run in one line: its machine, when, which commit, how long."""
+    """A run in words: its machine, when, which commit, how long, and what to be careful about."""
     head = run.head
     parts = [str(head.get("device_name") or "unknown device")]
     if cores := head.get("env.cores"):
@@ -115,6 +115,7 @@ def _in_words(run: Loaded, path: Path) -> dict[str, str]:
         "took": f"took {_duration(float(end['wall_s']))}" if end else "not finished",
         "sweep": str(head.get("sweep") or run.plan.get("sweep") or "unnamed"),
         "rows": Path(rows).as_posix(),
+        "cautions": "; ".join(data.cautions(run)),
     }
 
 

@@ -130,6 +130,33 @@ def _impossible(run: Loaded) -> list[str]:
     ]
 
 
+MOST_DRIFT = 0.10
+MOST_FALSE = 0.02
+"""Beyond these a reader is warned beside the verdicts, not only in the section on trust."""
+
+
+def cautions(run: Loaded) -> list[str]:
+    """What should make a reader of this run's verdicts careful, in words."""
+    found = []
+    ceilings = {(r["name"], r["dtype"], r["when"]): r["value"] for r in run.rows if r["kind"] == "ceiling"}
+    drifts = [
+        value / before - 1
+        for (name, dtype, when), value in ceilings.items()
+        if when == "after" and (before := ceilings.get((name, dtype, "before")))
+    ]
+    if (drift := max(drifts, key=abs, default=0.0)) and abs(drift) > MOST_DRIFT:
+        found.append(f"what this machine reaches drifted by {drift:+.0%} between the sweep's start and its end")
+    races = [row for row in run.rows if row["kind"] == "aa"]
+    wrong, raced = sum(row["false_verdicts"] for row in races), sum(row["comparisons"] for row in races)
+    if raced and wrong / raced > MOST_FALSE:
+        found.append(f"{wrong / raced:.0%} of the verdicts between identical contenders were false")
+    if missing := sum(cell["status"] == NOT_MEASURED for cell in run_cells(run)):
+        found.append(f"{missing:,} planned cells have no row")
+    if problems := len(run.problems) + len(_impossible(run)):
+        found.append(f"{problems} problem{'s' if problems > 1 else ''} met when reading the rows")
+    return found
+
+
 @dataclasses.dataclass(frozen=True)
 class Figures:
     """The head's three large figures, and what stands under them."""
