@@ -23,6 +23,7 @@ from nox.command import CommandFailed
 
 nox.needs_version = ">=2024.4.15"
 nox.options.sessions = ["lint", "typecheck", "tests"]
+nox.options.default_venv_backend = "virtualenv"
 nox.options.reuse_existing_virtualenvs = True
 
 ROOT = Path(__file__).resolve().parent
