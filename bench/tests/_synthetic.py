@@ -62,44 +62,7 @@ CONTENDERS = (
     Made("flex", "FlexAttention", "peer", "flex", 1.9e-4, 85e9, compiles=True),
     Made("eager-compiled", "eager, compiled", "peer", "exact", 9e-5, 70e9, scores=True, compiles=True),
 )
-TECHNIQUES = [
-    {
-        "id": "exact",
-        "title": "Exact attention",
-        "title_pt": "Atenção exata",
-        "family": "attention",
-        "summary": "Every query meets every key. The scores are written to memory, quadratic in the length.",
-        "formula": "O = softmax(QKᵀ/√d) V",
-        "paper": "Vaswani et al. 2017, arXiv 1706.03762",
-        "files": ["packages/attention/src/bancada_attention/exact/reference.py"],
-        "snippet": "from bancada_attention import attention\n\nout = attention(q, k, v, causal=True)",
-    },
-    {
-        "id": "flash",
-        "title": "Flash attention",
-        "title_pt": "Atenção em blocos",
-        "family": "attention",
-        "summary": "The same answer in tiles, with a running maximum and sum. Memory is linear in the length.",
-        "formula": "m' = max(m, rowmax S); l' = e^(m-m') l + rowsum e^(S-m')",
-        "paper": "Dao 2023, arXiv 2307.08691",
-        "files": [
-            "packages/attention/src/bancada_attention/flash/reference.py",
-            "packages/attention/src/bancada_attention/flash/tiled.py",
-        ],
-        "snippet": "from bancada_attention import flash_attention\n\nout = flash_attention(q, k, v, causal=True)",
-    },
-    {
-        "id": "flex",
-        "title": "FlexAttention",
-        "title_pt": "Atenção flexível",
-        "family": "attention",
-        "summary": "A score function compiled into one kernel.",
-        "formula": "O = softmax(f(QKᵀ/√d)) V",
-        "paper": "Dong et al. 2024, arXiv 2412.05496",
-        "files": [],
-        "snippet": "",
-    },
-]
+TECHNIQUES = json.loads(Path(__file__).with_name("_synthetic_cards.json").read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True)
