@@ -32,19 +32,19 @@ def gradients(problem: rule.Problem, **options: object) -> tuple[torch.Tensor, .
 
 
 def test_memory_is_linear_in_the_sequence() -> None:
-    """Twice the sequence: at most twice the memory; and far from a matrix of scores, which takes 134 MB at 4,096."""
+    """Twice the sequence: at most twice the memory; and far from a matrix of scores, which takes 268 MB at 8,192."""
     forward, backward = {}, {}
-    for length in (2048, 4096):
-        problem = rule.make(1, 2, length, length, 16)
+    for length in (4096, 8192):
+        problem = rule.make(1, 1, length, length, 16)
         forward[length] = peak_bytes(lambda p=problem: TILED(p.q, p.k, p.v, causal=True))
         leaves = problem.leaves()
         out = TILED(*leaves, causal=True)
         backward[length] = peak_bytes(lambda o=out, x=leaves, p=problem: torch.autograd.grad(o, x, p.dout))
-    scores = 2 * 4096 * 4096 * 4
-    assert forward[4096] <= 2 * forward[2048]
-    assert backward[4096] <= 2 * backward[2048]
-    assert forward[4096] < 0.05 * scores
-    assert backward[4096] < 0.10 * scores
+    scores = 8192 * 8192 * 4
+    assert forward[8192] <= 2 * forward[4096]
+    assert backward[8192] <= 2 * backward[4096]
+    assert forward[8192] < 0.05 * scores
+    assert backward[8192] < 0.10 * scores
 
 
 def test_the_memory_measure_sees_a_matrix_of_scores() -> None:
@@ -112,10 +112,10 @@ def test_tiles_fit_the_budget(shape: tuple[int, int, int, int, int], k_len: int,
     batch, heads, kv_heads, q_len, head_dim = shape
     q = torch.empty(batch, heads, q_len, head_dim, device="meta")
     k = torch.empty(batch, kv_heads, k_len, head_dim, device="meta")
-    tiling = tiles.choose(q, k, budget=2**18, keys=512, causal=causal)
+    tiling = tiles.choose(q, k, budget=2**19, keys=512, causal=causal)
     scores = tiling.units * (heads // kv_heads) * tiling.queries * tiling.keys
     assert min(tiling.units, tiling.queries, tiling.keys) >= 1
-    assert scores <= 2**18 or tiling.units == 1
+    assert scores <= 2**19 or tiling.units == 1
     assert tiling.units <= kv_heads or tiling.units % kv_heads == 0
 
 

@@ -43,7 +43,7 @@ def tiled_forward(
         Output (dtype of q) and natural log-sum-exp (float32; float64 for float64). Rows that see no key: 0, -inf.
     """
     dtype = accumulator(q.dtype)
-    tiling = choose(q, k, budget=2**18, keys=512, causal=causal)
+    tiling = choose(q, k, budget=2**19, keys=512, causal=causal)
     bias = CausalBias(q, k, tiling, dtype, causal)
     scratch = Scratch(q, dtype)
     out = torch.empty(q.shape, dtype=q.dtype, device=q.device)

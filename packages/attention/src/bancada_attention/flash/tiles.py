@@ -91,14 +91,18 @@ def choose(q: Tensor, k: Tensor, *, budget: int, keys: int, causal: bool) -> Til
     """Tile sizes for inputs q, k: about `budget` scores a tile, `keys` of them in a row where there are so many."""
     batch, heads, q_len, head_dim = q.shape
     kv_heads, k_len = k.shape[1], k.shape[2]
-    groups = heads // kv_heads
-    keys = max(1, min(keys, k_len))
-    # Causal tiles on the diagonal are half wasted: the block of queries stays well below the length.
-    queries = max(64, q_len // 4) if causal else q_len
-    queries = max(1, min(queries, q_len, max(16, 256 // groups)))
-    # A unit's tile, and its part of Q and K, must stay in the cache.
-    unit = max(groups * queries * keys, (groups * queries + keys) * head_dim)
-    units = max(1, min(budget // unit, batch * kv_heads))
+    groups, units = heads // kv_heads, max(1, batch * kv_heads)
+    # 256 stacked rows suit the BLAS; where there are few heads to batch, more rows do the same for it.
+    queries = max(16, max(256, min(1024, budget // (keys * units))) // groups)
+    if causal:  # Tiles on the diagonal are half wasted: blocks of queries stay well below the length.
+        queries = min(queries, max(128, q_len // 8))
+    queries = max(1, min(queries, q_len))
+    # A few rows (decoding) are done before a call is worth its overhead: they take more keys at a time.
+    rows = groups * queries
+    keys = max(1, min(keys * max(1, min(4, 64 // rows)), k_len))
+    # What a unit needs in the cache: its tile of scores, and, as it is read only once or twice, some of Q and K.
+    unit = max(rows * keys, (rows + keys) * head_dim // 4)
+    units = max(1, min(budget // unit, units))
     if units > kv_heads:
         units -= units % kv_heads
     return Tiling(units, queries, keys)
