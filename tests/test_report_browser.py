@@ -305,6 +305,32 @@ def test_a_map_cell_opens_its_case_and_other_cases_are_not_joined_by_a_line(brow
     seen.close()
 
 
+def test_two_machines_are_never_one_line(browser: Any, tmp_path: Path) -> None:
+    one = GRID | {"dtype": ["fp32"], "causal": [True]}
+    speed = {contender.id: 0.1 for contender in made.CONTENDERS}
+    runs = [
+        made.write(tmp_path / "a", made.Recipe(grid=one, run="a", suites=("attention.forward",))),
+        made.write(
+            tmp_path / "b",
+            made.Recipe(grid=one, run="b", suites=("attention.forward",), device_name="NVIDIA H200", speed=speed),
+        ),
+    ]
+    seen = Seen(browser, build(runs, tmp_path / "both.html"))
+    assert seen.page.locator(".verdict").count() == 2
+    titles = seen.page.locator("#families .facet h5").all_inner_texts()
+    assert titles == ["a, Intel(R) Xeon(R) 6975P-C", "b, NVIDIA H200"]
+    assert seen.page.locator("#families table.data").first.locator("thead th").all_inner_texts()[1:3] == [
+        "device",
+        "run",
+    ]
+    seen.page.click("details[data-dimension=device] summary")
+    seen.page.check("input[data-filter=device][value='NVIDIA H200']")
+    assert seen.page.url.endswith("#device=NVIDIA%20H200")
+    assert seen.page.locator(".verdict:visible").count() == 1
+    assert seen.page.locator("#families .facet h5").count() == 0
+    seen.close()
+
+
 def test_tables_sort_and_numbers_stand_at_the_decimal_point(demo: Seen) -> None:
     table = demo.page.locator("#families table.data").first
     table.get_by_role("button", name="time").click()

@@ -152,7 +152,9 @@ def cautions(run: Loaded) -> list[str]:
         found.append(f"{wrong / raced:.0%} of the verdicts between identical contenders were false")
     if missing := sum(cell["status"] == NOT_MEASURED for cell in run_cells(run)):
         found.append(f"{missing:,} planned cells have no row")
-    if problems := len(run.problems) + len(_impossible(run)):
+    if above := len(_impossible(run)):
+        found.append(f"{above} figure{'s' if above > 1 else ''} above what this machine was measured to reach")
+    if problems := len(run.problems):
         found.append(f"{problems} problem{'s' if problems > 1 else ''} met when reading the rows")
     return found
 

@@ -141,8 +141,11 @@ function cellTable(cells, varying, reference) {
     show: (c) => (get(c) == null ? "" : sayError(get(c))),
   });
   const beside = (show) => ({ title: "interval", beside: true, value: () => null, show });
+  const places = { device_name: "device", run: "run" };
+  const several = Object.keys(places).filter((name) => unique(cells.map((c) => c[name])).length > 1);
   const columns = [
     { title: "contender", value: (c) => c.label, show: opener },
+    ...several.map((name) => ({ title: places[name], value: (c) => c[name], show: (c) => c[name] })),
     ...varying.map((name) => ({ title: name, value: (c) => c.axes[name], show: (c) => sayValue(c.axes[name] ?? "") })),
     { title: "time", unit: timeUnit, figures: true, size: timeSize, value: where((c) => c.time_s) },
     beside((c) => (c.status === "ok" ? between(c.time_low_s, c.time_high_s, timeSize) : "")),
