@@ -36,9 +36,9 @@ def test_memory_is_linear_in_the_sequence() -> None:
     forward, backward = {}, {}
     for length in (4096, 8192):
         problem = rule.make(1, 1, length, length, 16)
-        forward[length] = peak_bytes(lambda p=problem: TILED(p.q, p.k, p.v, causal=True))
+        forward[length] = peak_bytes(lambda p=problem: TILED(p.q, p.k, p.v))
         leaves = problem.leaves()
-        out = TILED(*leaves, causal=True)
+        out = TILED(*leaves)
         backward[length] = peak_bytes(lambda o=out, x=leaves, p=problem: torch.autograd.grad(o, x, p.dout))
     scores = 8192 * 8192 * 4
     assert forward[8192] <= 2 * forward[4096]
