@@ -137,7 +137,7 @@ class _Flash(torch.autograd.Function):
         backend: str,
     ) -> tuple[Tensor, Tensor]:
         forward, _ = _kernels(backend, q, k)
-        # The backends choose their own precision; autocast would turn their float32 products into its dtype.
+        # The backends choose their own precision: whatever operations they come to use, none may be autocast.
         with torch.autocast(q.device.type, enabled=False):
             out, lse = forward(q, k, v, causal=causal, scale=scale, key_padding_mask=key_padding_mask)
         ctx.save_for_backward(q, k, v, out, lse, key_padding_mask)
