@@ -197,36 +197,6 @@ def backward_keys_kernel(
         tl.store(dv_at, tl.zeros([BLOCK_N, BLOCK_D], dv.dtype.element_ty), mask=hidden)
 
 
-@triton.jit
-def queries_from_keys(
-    dq, q, g, row_delta, row_lse, k_start, v_start, k_tile, v_tile, padding, rows, lo, hi, sk, offset,
-    stride_kn, stride_vn, stride_pn, scale_log2, col_ok,
-    BLOCK_N: tl.constexpr, CAUSAL: tl.constexpr, PARTIAL: tl.constexpr, HAS_PADDING: tl.constexpr,
-    CHECK_COLS: tl.constexpr,
-):  # fmt: skip
-    """Adds what the keys of [lo, hi) give to dQ. PARTIAL tiles hold pairs that do not count; full tiles do not."""
-    CHECK_KEYS: tl.constexpr = PARTIAL or HAS_PADDING
-    for start in range(lo, hi, BLOCK_N):
-        keys = start + tl.arange(0, BLOCK_N)
-        key_ok = keys < sk
-        if CHECK_KEYS:
-            key_ok = visible_keys(padding, keys, sk, stride_pn, HAS_PADDING)
-        first = tl.cast(start, tl.int64)
-        k = load_tile(k_start + first * stride_kn + k_tile, key_ok, col_ok, CHECK_KEYS, CHECK_COLS)
-        s = tl.dot(q, tl.trans(k), input_precision="ieee")
-        p = tl.exp2(s * scale_log2 - row_lse[:, None])
-        if CHECK_KEYS:
-            seen = key_ok[None, :]
-            if PARTIAL and CAUSAL:
-                seen = seen & (keys[None, :] <= rows[:, None] + offset)
-            p = tl.where(seen, p, 0.0)
-        v = load_tile(v_start + first * stride_vn + v_tile, key_ok, col_ok, CHECK_KEYS, CHECK_COLS)
-        dp = tl.dot(g, tl.trans(v), input_precision="ieee")
-        ds = p * (dp - row_delta[:, None])
-        dq = tl.dot(ds.to(k.dtype), k, dq, input_precision="ieee")
-    return dq
-
-
 @triton.jit(do_not_specialize=["heads", "group", "sq", "sk", "padded"])
 def backward_queries_kernel(
     q, k, v, dout, dq, delta, lse2, padding, scale, heads, group, sq, sk, padded,
@@ -278,23 +248,34 @@ def backward_queries_kernel(
     row_delta = tl.load(delta + scratch)
     row_lse = tl.load(lse2 + scratch)
 
+    # Keys before `full` are seen by every row of the tile; those from `last` on by none.
     offset = sk - sq
+    full = sk
+    last = sk
     if CAUSAL:
+        full = tl.minimum(sk, tl.maximum(0, first + offset + 1))
         last = tl.minimum(sk, tl.maximum(0, tl.minimum(first + BLOCK_M, sq) + offset))
-        full = tl.minimum(sk, tl.maximum(0, first + offset + 1)) // BLOCK_N * BLOCK_N
-    else:
-        last = sk
-        full = sk // BLOCK_N * BLOCK_N
     scale_log2 = scale * 1.4426950408889634
     dq_tile = tl.zeros([BLOCK_M, BLOCK_D], tl.float32)
-    dq_tile = queries_from_keys(
-        dq_tile, q_tile, g_tile, row_delta, row_lse, k_start, v_start, k_tile, v_tile, pad_start, rows, 0, full, sk,
-        offset, stride_kn, stride_vn, stride_pn, scale_log2, col_ok, BLOCK_N, CAUSAL, False, HAS_PADDING, CHECK_COLS,
-    )  # fmt: skip
-    dq_tile = queries_from_keys(
-        dq_tile, q_tile, g_tile, row_delta, row_lse, k_start, v_start, k_tile, v_tile, pad_start, rows, full, last,
-        sk, offset, stride_kn, stride_vn, stride_pn, scale_log2, col_ok, BLOCK_N, CAUSAL, True, HAS_PADDING, CHECK_COLS,
-    )  # fmt: skip
+    for start in range(0, last, BLOCK_N):  # one loop with a branch, for the reason told in the forward kernel
+        keys = start + in_keys
+        key_ok = visible_keys(pad_start, keys, sk, stride_pn, HAS_PADDING)
+        near = tl.cast(start, tl.int64)
+        k_rows = load_tile(k_start + near * stride_kn + k_tile, key_ok, col_ok, True, CHECK_COLS)
+        s = tl.dot(q_tile, tl.trans(k_rows), input_precision="ieee")
+        p = tl.exp2(s * scale_log2 - row_lse[:, None])
+        if HAS_PADDING:
+            p = tl.where(key_ok[None, :], p, 0.0)
+        if start + BLOCK_N > full:
+            seen = (keys < sk)[None, :]
+            if CAUSAL:
+                seen = seen & (keys[None, :] <= rows[:, None] + offset)
+            p = tl.where(seen, p, 0.0)
+        v_rows = load_tile(v_start + near * stride_vn + v_tile, key_ok, col_ok, True, CHECK_COLS)
+        dp = tl.dot(g_tile, tl.trans(v_rows), input_precision="ieee")
+        ds = p * (dp - row_delta[:, None])
+        dq_tile = tl.dot(ds.to(k_rows.dtype), k_rows, dq_tile, input_precision="ieee")
+
     stored = row_ok[:, None] & col_ok[None, :]
     dq_at = tile_pointers(dq_start, in_tile, cols, stride_dqm, stride_dqd, WIDE)
     tl.store(dq_at, (dq_tile * scale).to(dq.dtype.element_ty), mask=stored)

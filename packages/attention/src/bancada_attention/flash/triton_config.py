@@ -79,13 +79,15 @@ _AMPERE_HALF = {
     128: _config((128, 64, 8, 3), (64, 64, 8, 2), (128, 32, 8, 2), 32),
     256: _config((64, 32, 8, 2), (16, 64, 8, 2), (64, 16, 4, 2), 16),
 }
+# Elsewhere 99 KiB have to do (sm_86, sm_89, sm_120).
+_SMALL_HALF = _AMPERE_HALF | {128: _config((128, 64, 8, 2), (64, 64, 8, 2), (128, 32, 8, 2), 32)}
 # Exact fp32 products (`ieee`) use no tensor cores: every thread holds its operands, and only small tiles do not spill.
 _ANY_SINGLE = {
-    16: _config((64, 32, 4, 2), (32, 32, 4, 2), (64, 32, 4, 2), 64),
-    32: _config((64, 32, 4, 2), (32, 32, 4, 2), (64, 32, 4, 2), 64),
-    64: _config((32, 32, 4, 2), (32, 32, 4, 2), (32, 32, 4, 2), 32),
-    128: _config((32, 16, 4, 2), (32, 16, 4, 2), (32, 16, 4, 2), 16),
-    256: _config((16, 16, 4, 1), (16, 16, 4, 1), (16, 16, 4, 1), 16),
+    16: _config((32, 32, 4, 2), (32, 32, 4, 2), (32, 32, 4, 2), 64),
+    32: _config((32, 32, 4, 2), (32, 32, 4, 2), (32, 32, 4, 2), 64),
+    64: _config((32, 32, 4, 2), (32, 16, 4, 2), (32, 32, 4, 2), 32),
+    128: _config((32, 32, 4, 2), (16, 16, 4, 2), (32, 16, 4, 2), 16),
+    256: _config((16, 16, 4, 1), (16, 16, 8, 1), (16, 16, 8, 1), 16),
 }
 _INTERPRETER = KernelConfig(*[Tile(64, 64, 4, 1)] * 4)  # few large steps: each costs Python's time, whatever its size
 
@@ -98,8 +100,7 @@ def padded_head_dim(head_dim: int) -> int:
 def kernel_config(target: str, head_dim: int, dtype: torch.dtype) -> KernelConfig:
     """The tiles for a target (`sm_90`, `interpreter`), a head_dim of 1 to 256 and a dtype.
 
-    Targets that are neither sm_90 nor the interpreter get the tiles of sm_80, all of which fit into the 99 KiB of the
-    smaller chips.
+    Targets that are not in the tables get tiles that fit into the 99 KiB of the smaller chips.
 
     Raises:
         ValueError: head_dim or dtype is none that the kernels take.
@@ -110,5 +111,5 @@ def kernel_config(target: str, head_dim: int, dtype: torch.dtype) -> KernelConfi
         raise ValueError(f"head_dim={head_dim}: must be 1 to 256")
     if target == "interpreter":
         return _INTERPRETER
-    table = _ANY_SINGLE if dtype in SINGLE else _HOPPER_HALF if target == "sm_90" else _AMPERE_HALF
-    return table[padded_head_dim(head_dim)]
+    halves = {"sm_90": _HOPPER_HALF, "sm_80": _AMPERE_HALF}.get(target, _SMALL_HALF)
+    return (_ANY_SINGLE if dtype in SINGLE else halves)[padded_head_dim(head_dim)]

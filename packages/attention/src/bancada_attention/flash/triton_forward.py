@@ -54,42 +54,6 @@ def visible_keys(padding, keys, sk, stride_key, HAS_PADDING: tl.constexpr):
     return ok
 
 
-@triton.jit
-def attend_tiles(
-    acc, row_sum, row_max, q, k_start, v_start, k_tile, v_tile, padding, rows, lo, hi, sk, offset,
-    stride_kn, stride_vn, stride_pn, scale_log2, col_ok,
-    BLOCK_N: tl.constexpr, CAUSAL: tl.constexpr, PARTIAL: tl.constexpr, HAS_PADDING: tl.constexpr,
-    CHECK_COLS: tl.constexpr,
-):  # fmt: skip
-    """Adds the keys of [lo, hi) to the running softmax. PARTIAL: tiles with pairs that do not count."""
-    CHECK_KEYS: tl.constexpr = PARTIAL or HAS_PADDING
-    for start in range(lo, hi, BLOCK_N):
-        keys = start + tl.arange(0, BLOCK_N)
-        key_ok = keys < sk
-        if CHECK_KEYS:  # hidden keys are not loaded at all: a NaN there must not reach a product
-            key_ok = visible_keys(padding, keys, sk, stride_pn, HAS_PADDING)
-        first = tl.cast(start, tl.int64)
-        k = load_tile(k_start + first * stride_kn + k_tile, key_ok, col_ok, CHECK_KEYS, CHECK_COLS)
-        s = tl.dot(q, tl.trans(k), input_precision="ieee")
-        if CHECK_KEYS:
-            seen = key_ok[None, :]
-            if PARTIAL and CAUSAL:
-                seen = seen & (keys[None, :] <= rows[:, None] + offset)
-            s = tl.where(seen, s, float("-inf"))
-        new_max = tl.maximum(row_max, tl.max(s, 1) * scale_log2)
-        shift = new_max
-        if CHECK_KEYS:  # a row that has seen no key yet: -inf - -inf would be NaN
-            shift = tl.where(new_max == float("-inf"), 0.0, new_max)
-        p = tl.exp2(s * scale_log2 - shift[:, None])
-        shrink = tl.exp2(row_max - shift)
-        row_sum = row_sum * shrink + tl.sum(p, 1)
-        acc = acc * shrink[:, None]
-        v = load_tile(v_start + first * stride_vn + v_tile, key_ok, col_ok, CHECK_KEYS, CHECK_COLS)
-        acc = tl.dot(p.to(v.dtype), v, acc, input_precision="ieee")
-        row_max = new_max
-    return acc, row_sum, row_max
-
-
 @triton.jit(do_not_specialize=["heads", "group", "sq", "sk"])
 def forward_kernel(
     q, k, v, out, lse, padding, scale, heads, group, sq, sk,
@@ -134,24 +98,40 @@ def forward_kernel(
 
     # Keys before `full` are seen by every row of the tile; those from `last` on by none.
     offset = sk - sq
+    full = sk
+    last = sk
     if CAUSAL:
+        full = tl.minimum(sk, tl.maximum(0, first + offset + 1))
         last = tl.minimum(sk, tl.maximum(0, tl.minimum(first + BLOCK_M, sq) + offset))
-        full = tl.minimum(sk, tl.maximum(0, first + offset + 1)) // BLOCK_N * BLOCK_N
-    else:
-        last = sk
-        full = sk // BLOCK_N * BLOCK_N
     scale_log2 = scale * 1.4426950408889634
     acc = tl.zeros([BLOCK_M, BLOCK_D], tl.float32)
     row_sum = tl.zeros([BLOCK_M], tl.float32)
     row_max = tl.full([BLOCK_M], float("-inf"), tl.float32)
-    acc, row_sum, row_max = attend_tiles(
-        acc, row_sum, row_max, q_tile, k_start, v_start, k_tile, v_tile, pad_start, rows, 0, full, sk, offset,
-        stride_kn, stride_vn, stride_pn, scale_log2, col_ok, BLOCK_N, CAUSAL, False, HAS_PADDING, CHECK_COLS,
-    )  # fmt: skip
-    acc, row_sum, row_max = attend_tiles(
-        acc, row_sum, row_max, q_tile, k_start, v_start, k_tile, v_tile, pad_start, rows, full, last, sk, offset,
-        stride_kn, stride_vn, stride_pn, scale_log2, col_ok, BLOCK_N, CAUSAL, True, HAS_PADDING, CHECK_COLS,
-    )  # fmt: skip
+    for start in range(0, last, BLOCK_N):
+        keys = start + in_keys
+        # Hidden keys are not loaded at all: a NaN there must not reach a product.
+        key_ok = visible_keys(pad_start, keys, sk, stride_pn, HAS_PADDING)
+        at = tl.cast(start, tl.int64)
+        k_rows = load_tile(k_start + at * stride_kn + k_tile, key_ok, col_ok, True, CHECK_COLS)
+        s = tl.dot(q_tile, tl.trans(k_rows), input_precision="ieee")
+        if HAS_PADDING:
+            s = tl.where(key_ok[None, :], s, float("-inf"))
+        # One loop with a branch, not one for full tiles and one for the others: handing the sums from loop to loop
+        # while they are still being computed makes the assembler wait after every product (ptxas C7515).
+        if start + BLOCK_N > full:
+            seen = (keys < sk)[None, :]
+            if CAUSAL:
+                seen = seen & (keys[None, :] <= rows[:, None] + offset)
+            s = tl.where(seen, s, float("-inf"))
+        new_max = tl.maximum(row_max, tl.max(s, 1) * scale_log2)
+        shift = tl.where(new_max == float("-inf"), 0.0, new_max)  # no key seen yet: -inf - -inf would be NaN
+        p = tl.exp2(s * scale_log2 - shift[:, None])
+        shrink = tl.exp2(row_max - shift)
+        row_sum = row_sum * shrink + tl.sum(p, 1)
+        acc = acc * shrink[:, None]
+        v_rows = load_tile(v_start + at * stride_vn + v_tile, key_ok, col_ok, True, CHECK_COLS)
+        acc = tl.dot(p.to(v_rows.dtype), v_rows, acc, input_precision="ieee")
+        row_max = new_max
 
     empty = row_sum == 0.0  # no key at all: output 0, lse -inf
     row_sum = tl.where(empty, 1.0, row_sum)
