@@ -10,6 +10,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -61,6 +62,20 @@ def test_common_sizes_compile_without_a_stack(kernel: str, target: str, head_dim
 def test_rows_of_72_elements_load_16_bytes() -> None:
     """72 is no multiple of 16, which is all that Triton looks for: without `UNIT` it loads 2 bytes at a time."""
     assert "cp.async.cg.shared.global" in compile_for("forward", "sm_90", 72, torch.float16, False).ptx
+
+
+@pytest.mark.parametrize("kernel", PRODUCTS)
+def test_products_overlap_on_hopper(kernel: str, tmp_path: Path) -> None:
+    """The assembler does not say that it waits after every wgmma (C7510, C7515): no stack, but slow."""
+    import triton
+
+    source = tmp_path / "kernel.ptx"
+    source.write_text(compile_for(kernel, "sm_90", 128, torch.bfloat16, True, general=True).ptx)
+    tool = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "ptxas"
+    command = [str(tool), "-v", "--gpu-name=sm_90a", str(source), "-o", str(tmp_path / "kernel.cubin")]
+    said = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "registers" in said.stderr + said.stdout
+    assert "serialized" not in said.stderr + said.stdout
 
 
 @pytest.mark.slow
