@@ -57,14 +57,18 @@ def _in_place(case: Case, inputs: Tensors) -> Run:
     return run
 
 
-def _in_the_race() -> bool:
-    """Whether the harness is timing, and not screening."""
+def _called_from(function: str) -> bool:
     frame = sys._getframe()
     while frame.f_back is not None:
         frame = frame.f_back
-        if frame.f_code.co_qualname == "Race._target":
+        if frame.f_code.co_qualname == function:
             return True
     return False
+
+
+def _in_the_race() -> bool:
+    """Whether the harness is timing, and not screening."""
+    return _called_from("Race._target")
 
 
 def _late_in_place(case: Case, inputs: Tensors) -> Run:
@@ -74,6 +78,19 @@ def _late_in_place(case: Case, inputs: Tensors) -> Run:
         out = inputs["x"] @ inputs["x"]
         if _in_the_race():
             inputs["x"].mul_(0.5)
+        return {"out": out}
+
+    return run
+
+
+def _behind_torchs_back(case: Case, inputs: Tensors) -> Run:
+    """Writes to its inputs by their address, in the race only: torch's version counter does not see it."""
+    memory = inputs["x"].numpy()
+
+    def run() -> Tensors:
+        out = inputs["x"] @ inputs["x"]
+        if _called_from("Race._target") or _called_from("RaceItem._judged"):
+            memory[0, 0] += 1.0
         return {"out": out}
 
     return run
@@ -155,6 +172,8 @@ PLANTS: dict[str, Callable[[Case, Tensors], Run]] = {
     "cached": _cached,
     "cunningly-cached": _cunningly_cached,
     "in-place": _in_place,
+    "late-in-place": _late_in_place,
+    "behind-torchs-back": _behind_torchs_back,
     "not-a-number": _not_a_number,
     "nameless": _nameless,
     "imports-nothing": _imports_nothing,

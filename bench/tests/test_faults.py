@@ -26,6 +26,7 @@ compile_limit_s = {limit}
 id = "{suite}"
 axes = {{ repeat = {repeats} }}
 """
+LIMIT_S = 15.0  # far above what an honest call takes, also on a busy machine
 pytestmark = pytest.mark.timeout(280)
 
 
@@ -50,7 +51,7 @@ def faults(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """One sweep over every planted fault; its run folder and what it printed."""
     folder = tmp_path_factory.mktemp("faults")
     done = subprocess.run(
-        command(folder, "planted.faults", "faulty", [0], limit=6.0),
+        command(folder, "planted.faults", "faulty", [0], limit=LIMIT_S),
         env=environment(), capture_output=True, text=True, timeout=270, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -64,6 +65,8 @@ EXPECTED = {
     "cached": "incorrect",
     "cunningly-cached": "incorrect",
     "in-place": "incorrect",
+    "late-in-place": "incorrect",
+    "behind-torchs-back": "incorrect",
     "not-a-number": "incorrect",
     "nameless": "incorrect",
     "imports-nothing": "unsupported",
@@ -103,7 +106,7 @@ def test_every_planned_cell_has_exactly_one_row(faults: tuple[Path, str]) -> Non
 def test_reasons_say_what_happened(faults: tuple[Path, str]) -> None:
     reasons = {name: row["reason"] for name, row in cells(faults[0]).items()}
     assert "SIGSEGV" in reasons["segfaults"] and "'first call'" in reasons["segfaults"]
-    assert "longer than 6 s" in reasons["hangs"] and "'race'" in reasons["hangs-in-the-race"]
+    assert f"longer than {LIMIT_S:.0f} s" in reasons["hangs"] and "'race'" in reasons["hangs-in-the-race"]
     assert "exit status 0" in reasons["leaves"]
     assert "ceiling" in reasons["cunningly-cached"]
 

@@ -217,16 +217,31 @@ def test_an_honest_contender_passes_with_its_facts(cpu: Device) -> None:
     assert passed.facts["first_call_s"] > 0 and passed.estimate_s > 0
 
 
-def test_changing_the_inputs_only_once_the_race_is_on_is_told_after_it(cpu: Device) -> None:
+def test_changing_the_inputs_only_once_the_race_is_on_is_told_and_costs_nobody_else(cpu: Device) -> None:
     suite = late()
     asked = question(suite, cpu)
     entrants = [screen.screen(one, asked, cpu, CLOCK, QUICK, lambda step, limit: None) for one in suite.contenders]
-    one = Race(entrants, CLOCK, Settings(sample_s=0.02, rounds=30), 20.0, no_beat)
+    one = Race(entrants, CLOCK, QUICK, 20.0, no_beat, asked.arena)
     one.run(Benchmark())
-    honest, late_one = entrants
-    screen.check(lambda: one.last["honest-a"], honest.inputs, asked)
-    with pytest.raises(Failed, match="changed its inputs"):
-        screen.check(lambda: one.last["late"], late_one.inputs, asked)
+    assert one.names == ["honest-a"] and one.failures["late"].status == "incorrect"
+    assert "changed its inputs in place: x" in one.failures["late"].reason
+    screen.check(lambda: one.last["honest-a"], entrants[0].inputs, asked)
+
+
+def test_contenders_work_on_the_same_memory_and_get_their_own_of_what_they_may_change(cpu: Device) -> None:
+    seen: list[int] = []
+
+    def build(case: Case, inputs: Tensors) -> Run:
+        seen.append(inputs["x"].data_ptr())
+        return lambda: {"out": inputs["x"] @ inputs["x"]}
+
+    contenders = [Contender(name, "planted", "bancada", build) for name in ("a", "b")]
+    for mutates in ((), ("x",)):
+        suite = dataclasses.replace(sound()[0].with_contenders(contenders), mutates=mutates)
+        asked = question(suite, cpu)
+        kept = [screen.screen(one, asked, cpu, CLOCK, QUICK, lambda step, limit: None) for one in contenders]
+        assert len(kept) == 2
+    assert seen[0] == seen[1] and seen[2] != seen[3]
 
 
 def test_inputs_are_the_same_for_every_contender_and_fresh_by_seed(cpu: Device) -> None:

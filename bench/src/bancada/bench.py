@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from bancada import ceilings, cells, rows
+from bancada.accuracy import changed_inputs
 from bancada.clock import Clock, clock_for
 from bancada.heartbeat import Heartbeat
 from bancada.parent import ROWS
@@ -132,7 +133,7 @@ class RaceItem:
             entrants = [entrant for contender in contenders if (entrant := self._screen(contender, question, threads))]
         if not entrants:
             return
-        race = Race(entrants, worker.clock, settings, self.planned.budget_s, self._beat(case))
+        race = Race(entrants, worker.clock, settings, self.planned.budget_s, self._beat(case), question.arena)
         with worker.parts.part("race"):
             race.run(benchmark)
         self._finish(race, question, entrants, threads)
@@ -191,9 +192,11 @@ class RaceItem:
         measured = dict(zip(race.names, race.times(), strict=True))
         found: list[rows.Row] = []
         invalid: set[str] = set()
+        # Somebody wrote to the shared inputs behind torch's back: then each is judged by a call of its own.
+        disturbed = bool(changed_inputs(question.inputs, entrants[0].inputs, self.suite.mutates))
         for entrant in entrants:
             name = entrant.contender.id
-            status, reason, facts = self._judged(entrant, race, question, measured)
+            status, reason, facts = self._judged(entrant, race, question, measured, disturbed)
             if status != "ok":
                 invalid.add(name)
             found.append(self._cell(case, entrant.contender, threads, status, reason, facts))
@@ -205,7 +208,7 @@ class RaceItem:
         self.worker.write(found)
 
     def _judged(
-        self, entrant: Entrant, race: Race, question: Question, measured: dict[str, Any]
+        self, entrant: Entrant, race: Race, question: Question, measured: dict[str, Any], disturbed: bool
     ) -> tuple[str, str, dict[str, Any]]:
         """Status, reason and facts of one entrant after the race: its last timed answer is judged once more."""
         name = entrant.contender.id
@@ -213,15 +216,14 @@ class RaceItem:
             failed = race.failures[name]
             return failed.status, f"in the race: {failed.reason}", dict(entrant.facts)
         facts = entrant.facts | self._timing(question.case, entrant, measured[name])
-        if cells.impossible(
-            facts
-        ):  # a busy moment may have made the ceiling low: it is measured again before anyone is blamed
+        if cells.impossible(facts):
+            # A busy moment may have made the ceiling low: it is measured again before anyone is blamed.
             self.worker.raise_ceilings(_dtype(question.case))
             facts |= self._timing(question.case, entrant, measured[name])
         if reason := cells.impossible(facts):
             return "incorrect", reason, facts
         try:
-            if self.suite.stateful:
+            if self.suite.stateful or disturbed:
                 restore(entrant.run, entrant.inputs, question)
                 check(entrant.run, entrant.inputs, question)
             else:

@@ -58,19 +58,18 @@ class Campaign:
             dataclasses.asdict(self.device),
             dataclasses.asdict(self.settings),
             machine.versions(),
-            _code(self.root),
+            self._code(),
         ]
         return hashlib.sha256(json.dumps(facts, sort_keys=True, default=list).encode()).hexdigest()[:16]
 
-
-def _code(root: Path) -> str:
-    """A hash of the measured code and the harness: a run is not gone on with after either has changed."""
-    digest = hashlib.sha256()
-    for folder in (root / "packages", root / "bench" / "src"):
-        for path in sorted(folder.rglob("*.py")):
-            if "tests" not in path.parts:
-                digest.update(str(path.relative_to(root)).encode() + path.read_bytes())
-    return digest.hexdigest()
+    def _code(self) -> str:
+        """A hash of the measured packages and the harness: a run is not gone on with after either has changed."""
+        digest = hashlib.sha256()
+        families = sorted({one.suite.family for one in self.planned})
+        for folder in (self.root / "bench" / "src", *(self.root / "packages" / family / "src" for family in families)):
+            for path in sorted(folder.rglob("*.py")):
+                digest.update(str(path.relative_to(self.root)).encode() + path.read_bytes())
+        return digest.hexdigest()
 
 
 def folder_for(campaign: Campaign, runs: Path, fresh: bool) -> tuple[Path, bool]:

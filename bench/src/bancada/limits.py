@@ -1,11 +1,18 @@
-"""A ceiling on a child's memory, so that a contender that asks for too much gets an error and not the whole machine."""
+"""Limits on a child process: it must not take the whole machine's memory, nor outlive its parent."""
 
 from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
 
 from bancada.machine import available_bytes
 from bancada.suite import Device
 
 SHARE = 0.9
+PARENT = "BANCADA_PARENT"  # the environment variable in which a parent leaves its process id
+PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 def apply(device: Device) -> None:
@@ -20,3 +27,13 @@ def apply(device: Device) -> None:
         _, hard = resource.getrlimit(resource.RLIMIT_DATA)
         limit = int(free * SHARE)
         resource.setrlimit(resource.RLIMIT_DATA, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
+
+
+def die_with_parent() -> None:
+    """Asks Linux to kill this process when its parent is gone: a sweep that is killed leaves nothing behind."""
+    parent = os.environ.get(PARENT)
+    if parent is None or not sys.platform.startswith("linux"):
+        return
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+    if os.getppid() != int(parent):  # it was gone before Linux could be asked
+        os._exit(1)

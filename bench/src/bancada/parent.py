@@ -18,6 +18,7 @@ from pathlib import Path
 
 from bancada import cells, heartbeat, rows
 from bancada.heartbeat import Current
+from bancada.limits import PARENT
 from bancada.machine import memory_bytes
 from bancada.settings import Job
 from bancada.sweep import Planned
@@ -149,7 +150,7 @@ def job_environment(job: Job) -> dict[str, str]:
         "TOKENIZERS_PARALLELISM": "false",
         "PYTHONFAULTHANDLER": "1",
     }
-    environment = {**os.environ, **fixed}
+    environment = {**os.environ, **fixed, PARENT: str(os.getpid())}
     environment.pop("PYTEST_ADDOPTS", None)
     environment.pop("TRITON_INTERPRET", None)  # the interpreter is never timed
     environment.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache_dir() / "inductor"))

@@ -54,10 +54,11 @@ def _worker(config: pytest.Config) -> Any:
     found = getattr(config, "_bancada_worker", None)
     if found is None:
         from bancada.bench import Worker
-        from bancada.limits import apply
+        from bancada.limits import apply, die_with_parent
         from bancada.settings import Job
 
         job = Job.load(Path(config.getoption(OPTION)))
+        die_with_parent()
         apply(job.device)
         found = Worker(job)
         config._bancada_worker = found  # type: ignore[attr-defined]

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from bancada import stats
+from bancada.arena import Arena
 from bancada.clock import Clock, CpuClock
-from bancada.screen import Entrant, Failed, failure
+from bancada.screen import Entrant, Failed, failure, wrote
 from bancada.settings import Settings
 from bancada.suite import Tensors
 
@@ -42,7 +43,7 @@ def set_loops(entrants: list[Entrant], sample_s: float) -> None:
 class Race:
     """The state of one race; `run` races and leaves `times` (seconds a call, [entrants, rounds]).
 
-    An entrant that raises is out, with its failure in `failures`; the others go on.
+    An entrant that raises, or writes to the shared inputs, is out, with its failure in `failures`; the others go on.
     """
 
     def __init__(
@@ -52,11 +53,13 @@ class Race:
         settings: Settings,
         budget_s: float,
         beat: Callable[[str, str, float], None],
+        arena: Arena | None = None,
     ) -> None:
         self.entrants = list(entrants)
         self.failures: dict[str, Failed] = {}
         self.last: dict[str, Tensors] = {}
-        self._clock, self._settings, self._beat = clock, settings, beat
+        self._clock, self._settings, self._beat, self._arena = clock, settings, beat, arena or Arena({})
+        self._latest = ""
         self._warm = isinstance(clock, CpuClock)
         self._random = random.Random(settings.seed)
         self._deadline = time.perf_counter() + budget_s
@@ -76,19 +79,28 @@ class Race:
         most = self._settings.most_rounds * len(self.entrants)
         benchmark.pedantic(self._target, setup=self._setup, rounds=max(1, most), iterations=1)
         self._data = list(benchmark.stats.stats.data)
+        self._guard()
 
     def _setup(self) -> tuple[tuple[Entrant | None], dict[str, Any]]:
+        self._guard()
         if not self._queue and not self._over:
             self._next_round()
         if self._over:
             return (None,), {}
         entrant = self._queue.pop()
         self._order.append(entrant.contender.id)
+        self._latest = entrant.contender.id
         self.last.pop(entrant.contender.id, None)
         limit = max(self._settings.call_limit_s, 20 * entrant.estimate_s * entrant.loops)
         self._beat("race", entrant.contender.id, limit)
         self._cool_or_warm(entrant)
         return (entrant,), {}
+
+    def _guard(self) -> None:
+        """Holds whoever ran last to account for what happened to the shared inputs."""
+        if self._latest and (names := self._arena.touched()):
+            self.failures[self._latest] = wrote(names)
+        self._latest = ""
 
     def _cool_or_warm(self, entrant: Entrant) -> None:
         """Puts the caches into a state that is the same for all, outside the timed window.

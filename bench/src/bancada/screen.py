@@ -1,8 +1,8 @@
 """Screening: each contender alone, before the race.
 
-Availability, build, first call, correctness, untouched inputs, peak memory, warm-up. The first call runs
-on decoy inputs; the right inputs are then written over them in place, and the second call's answer is
-judged: a contender that hands out a stored result hands out the decoy's.
+Availability, build, first call, correctness, untouched inputs, peak memory, warm-up. The inputs lie in the same
+memory for all. The first call runs on decoy values; the right ones are then written over them in place, and the
+second call's answer is judged: a contender that hands out a stored result hands out the decoy's.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from importlib.metadata import PackageNotFoundError, version
 import torch
 
 from bancada import accuracy, memory
+from bancada.arena import Arena
 from bancada.clock import Clock
 from bancada.settings import Settings
 from bancada.suite import Case, Contender, Device, KernelSuite, Run, Tensors
@@ -54,6 +55,7 @@ class Question:
     decoy: Tensors
     answer: Tensors
     limits: dict[str, float]
+    arena: Arena
 
 
 def ask(suite: KernelSuite, case: Case, device: Device, seed: int) -> Question:
@@ -65,7 +67,7 @@ def ask(suite: KernelSuite, case: Case, device: Device, seed: int) -> Question:
     limits = dict(suite.tolerance(case, inputs, answer))
     if missing := sorted(set(answer) - set(limits)):
         raise ValueError(f"suite {suite.id}: tolerance names no limit for {', '.join(missing)}")
-    return Question(suite, case, inputs, decoy, answer, limits)
+    return Question(suite, case, inputs, decoy, answer, limits, Arena(inputs, suite.mutates))
 
 
 def screen(
@@ -80,9 +82,9 @@ def screen(
     try:
         _available(contender, question.case, device)
         beat("build", settings.compile_limit_s)
-        copies = {name: tensor.detach().clone() for name, tensor in question.decoy.items()}
+        lent = question.arena.lend(question.decoy)
         start = time.perf_counter()
-        run = contender.build(question.case, copies)
+        run = contender.build(question.case, lent)
         facts["build_s"] = time.perf_counter() - start
         beat("first call", settings.compile_limit_s)
         start = time.perf_counter()
@@ -90,8 +92,8 @@ def screen(
         clock.synchronise()
         facts["first_call_s"] = time.perf_counter() - start
         beat("check", settings.call_limit_s)
-        restore(run, copies, question)
-        facts |= check(run, copies, question)
+        restore(run, lent, question)
+        facts |= check(run, lent, question)
         beat("memory", settings.call_limit_s)
         peak = memory.peak(run, device)
         facts["peak_bytes"] = peak.allocated
@@ -105,7 +107,7 @@ def screen(
         raise failure(error) from error
     except SystemExit as error:
         raise Failed("crashed", f"tried to end the process: SystemExit({error.code!r})") from error
-    return Entrant(contender, run, copies, estimate, 1, facts)
+    return Entrant(contender, run, lent, estimate, 1, facts)
 
 
 def _available(contender: Contender, case: Case, device: Device) -> None:
@@ -118,12 +120,9 @@ def _available(contender: Contender, case: Case, device: Device) -> None:
         raise Failed("unsupported", reason)
 
 
-def restore(run: Run, copies: Tensors, question: Question) -> None:
-    """Writes the question's inputs over a contender's own, in place, and takes a stateful run back to its start."""
-    with torch.no_grad():
-        for name, tensor in question.inputs.items():
-            if name not in question.suite.static:
-                copies[name].copy_(tensor)
+def restore(run: Run, lent: Tensors, question: Question) -> None:
+    """Writes the right inputs over what a contender works on, in place, and takes a stateful run back to its start."""
+    question.arena.write(lent, question.inputs)
     if question.suite.stateful:
         run.reset()  # type: ignore[attr-defined]
 
@@ -134,11 +133,16 @@ def check(run: Run, inputs: Tensors, question: Question) -> dict[str, Fact]:
     judgement = accuracy.judge(outputs, question.answer, question.limits)
     changed = accuracy.changed_inputs(question.inputs, inputs, question.suite.mutates)
     if changed:
-        raise Failed("incorrect", f"changed its inputs in place: {', '.join(changed)}")
+        raise wrote(changed)
     if judgement.wrong:
         raise Failed("incorrect", judgement.wrong)
     measures = {name: float(value) for name, value in outputs.items() if name.startswith("measure.")}
     return {**accuracy.fields(judgement), **measures}
+
+
+def wrote(names: list[str]) -> Failed:
+    """The failure of a contender that changed its inputs."""
+    return Failed("incorrect", f"changed its inputs in place: {', '.join(names)}")
 
 
 def warm_up(run: Run, clock: Clock, limit_s: float = 1.0, agree: float = 0.05) -> float:

@@ -28,7 +28,7 @@ class Settings:
 
     rounds: int = 30
     least_rounds: int = 5
-    most_rounds: int = 60
+    most_rounds: int = 90
     sample_s: float = 0.0075
     budget_s: float = 15.0
     call_limit_s: float = 120.0
