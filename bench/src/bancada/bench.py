@@ -218,7 +218,8 @@ class RaceItem:
         facts = entrant.facts | self._timing(question.case, entrant, measured[name])
         if cells.impossible(facts):
             # A busy moment may have made the ceiling low: it is measured again before anyone is blamed.
-            self.worker.raise_ceilings(_dtype(question.case))
+            for dtype in ceilings.counted(_dtype(question.case)):
+                self.worker.raise_ceilings(dtype)
             facts |= self._timing(question.case, entrant, measured[name])
         if reason := cells.impossible(facts):
             return "incorrect", reason, facts
@@ -234,7 +235,7 @@ class RaceItem:
 
     def _timing(self, case: Case, entrant: Entrant, samples: Any) -> dict[str, Any]:
         worker, dtype = self.worker, _dtype(case)
-        matmul, copy = worker.matmul_ceiling.get(dtype), worker.copy_ceiling.get(dtype)
+        matmul, copy = ceilings.reachable(worker.matmul_ceiling, dtype), ceilings.reachable(worker.copy_ceiling, dtype)
         return cells.timing(samples, entrant.loops, self.suite.work(case), matmul, copy, worker.job.device)
 
 

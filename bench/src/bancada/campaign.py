@@ -199,10 +199,9 @@ def _ceilings(campaign: Campaign, job: Job, when: str) -> ceilings.Ceilings:
     path = job.run_dir / ROWS
     had = [row for row in rows.read(path).rows if row["kind"] == "ceiling" and row["when"] == when]
     if not had:
-        dtypes = sorted(
-            {str(dict(one.case.axes).get("dtype", "fp32")) for one in campaign.planned} & set(ceilings.TORCH_DTYPES)
-        )
-        found = ceilings.in_a_process_of_its_own(campaign.device, tuple(dtypes or ["fp32"]), job_environment(job))
+        named = {str(dict(one.case.axes).get("dtype", "fp32")) for one in campaign.planned} & set(ceilings.TORCH_DTYPES)
+        dtypes = sorted({dtype for name in named or {"fp32"} for dtype in ceilings.counted(name)})
+        found = ceilings.in_a_process_of_its_own(campaign.device, tuple(dtypes), job_environment(job))
         figures = [("matmul", found.matmul), ("copy", found.copy)]
         had = [
             cells.ceiling(name, dtype, when, value, campaign.device, job.run_dir.name)

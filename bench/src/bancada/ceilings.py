@@ -7,7 +7,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -27,6 +27,19 @@ class Ceilings:
 
     matmul: dict[str, float]
     copy: dict[str, float]
+
+
+def counted(dtype: str) -> tuple[str, ...]:
+    """The dtypes whose ceilings bound a computation on inputs of this one.
+
+    A half type may be computed in fp32, as every CPU without matrix units for it had better do.
+    """
+    return (dtype, "fp32") if dtype in ("fp16", "bf16") else (dtype,)
+
+
+def reachable(ceiling: Mapping[str, float], dtype: str) -> float | None:
+    """The highest of the ceilings that bound a computation on inputs of this dtype; None where none was measured."""
+    return max((ceiling[name] for name in counted(dtype) if name in ceiling), default=None)
 
 
 def measure(device: Device, dtypes: tuple[str, ...], seconds: float = 1.0) -> Ceilings:

@@ -284,3 +284,29 @@ def test_it_works_without_jaxtyping() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=source, check=True)
     assert done.stdout == "tensor(True)\n"
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_with_and_without_the_running_maximum_the_result_is_the_same(
+    causal: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    generator = torch.Generator().manual_seed(3)
+    q, k, v = (torch.randn(2, 4, 70, 24, generator=generator) for _ in range(3))
+    mask = torch.rand(2, 70, generator=generator) > 0.3
+    mask[1] = False
+    without, lse = flash_attention(q, k, v, causal=causal, key_padding_mask=mask, return_lse=True, backend="tiled")
+    monkeypatch.setattr(tiled, "SMALL_SCORES", -1.0)
+    with_, right = flash_attention(q, k, v, causal=causal, key_padding_mask=mask, return_lse=True, backend="tiled")
+    torch.testing.assert_close(without, with_, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(lse, right, rtol=1e-5, atol=1e-6)
+
+
+def test_scores_too_large_or_not_a_number_keep_the_running_maximum() -> None:
+    q, k = torch.ones(1, 1, 3, 4), torch.ones(1, 1, 5, 4)
+    hidden = torch.tensor([[True, True, True, True, False]])
+    assert tiled._scores_are_small(q, k, 0.5, None)
+    assert not tiled._scores_are_small(q * 100, k, 0.5, None)
+    assert not tiled._scores_are_small(q, k, -50.0, None)
+    k[0, 0, 4] = float("nan")
+    assert not tiled._scores_are_small(q, k, 0.5, None)
+    assert tiled._scores_are_small(q, k, 0.5, hidden)

@@ -1,7 +1,8 @@
 """FlashAttention-2 in torch operations: any device, any strides, extra memory linear in the sequence.
 
 Dao, arXiv 2307.08691. Beside the paper: scores are kept in base 2 (2^x is cheaper than e^x, and the factor
-log2(e) is folded into Q once), and one tile holds several heads, so that batched products stay large.
+log2(e) is folded into Q once), and one tile holds several heads, so that batched products stay large. Where the
+lengths of queries and keys already bound the scores, the forward goes without the running maximum.
 """
 
 # ruff: noqa: F722  (axis names in jaxtyping strings are no Python expressions)
@@ -18,6 +19,8 @@ from bancada_attention.flash.tiles import CausalBias, Scratch, Slab, blocks, cho
 
 LOG2E = math.log2(math.e)
 LN2 = math.log(2.0)
+SMALL_SCORES = 32.0
+"""Scores (base 2) up to here need no maximum: sums of 2^32 are far from overflow, 2^-32 far from underflow."""
 
 
 def tiled_forward(
@@ -43,7 +46,8 @@ def tiled_forward(
         Output (dtype of q) and natural log-sum-exp (float32; float64 for float64). Rows that see no key: 0, -inf.
     """
     dtype = accumulator(q.dtype)
-    tiling = choose(q, k, budget=2**19, keys=512, causal=causal)
+    tiling = choose(q, k, budget=2**19, keys=256, causal=causal)
+    inner_loop = _bounded_rows if _scores_are_small(q, k, scale, key_padding_mask) else _online_rows
     bias = CausalBias(q, k, tiling, dtype, causal)
     scratch = Scratch(q, dtype)
     out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
@@ -53,21 +57,60 @@ def tiled_forward(
         keys = _Keys(k, v, key_padding_mask, slab, scratch)
         for rows in blocks(0, q.shape[2], tiling.queries):
             q_rows = q_groups[slab.batch, slab.heads, :, rows]
-            o, row_lse = _forward_rows(q_rows, keys, bias, rows, scale, tiling.keys, scratch)
+            o, row_lse = inner_loop(q_rows, keys, bias, rows, scale, tiling.keys, scratch)
             out_groups[slab.batch, slab.heads, :, rows] = o.view(q_rows.shape)
             lse_groups[slab.batch, slab.heads, :, rows] = row_lse.view(q_rows.shape[:-1])
     return out, lse
 
 
-def _forward_rows(
+def _scores_are_small(q: Tensor, k: Tensor, scale: float, key_padding_mask: Tensor | None) -> bool:
+    """Whether |scale * q.k| <= |scale| max|q| max|k| (Cauchy-Schwarz) keeps every score within `SMALL_SCORES`.
+
+    Softmax does not depend on what is subtracted from the scores; the maximum only keeps 2^s within range
+    (a maximum common to all rows: Hong et al., arXiv 2311.01282). Asked on a CPU only: a GPU would have to wait.
+    With a single key the maximum makes its probability 1 and the output v to the bit: it stays.
+    """
+    if q.device.type != "cpu" or q.numel() == 0 or k.shape[2] <= 1:
+        return False
+    dtype = accumulator(q.dtype)
+    lengths = torch.linalg.vector_norm(k, dim=-1, dtype=dtype)
+    if key_padding_mask is not None:
+        lengths = lengths.masked_fill(~key_padding_mask[:, None], 0.0)
+    longest = torch.linalg.vector_norm(q, dim=-1, dtype=dtype).amax() * lengths.amax()
+    return bool(longest * abs(scale * LOG2E) <= SMALL_SCORES)  # NaN: no
+
+
+def _bounded_rows(
+    q_rows: Tensor, keys: _Keys, bias: CausalBias, rows: slice, scale: float, width: int, scratch: Scratch
+) -> tuple[Tensor, Tensor]:
+    """Output and lse of one block of queries whose scores need no maximum: O = sum(2^S V) / sum(2^S)."""
+    q = _scaled_queries(q_rows, scale, scratch)
+    o = scratch("o", *q.shape).zero_()
+    l, tile_l = (scratch(name, *q.shape[:2], 1).zero_() for name in ("l", "tile_l"))
+    for tile in blocks(keys.slab.first_key, bias.end(rows, keys.slab.last_key), width):
+        k, v = keys.tile(tile)
+        p = keys.scores(q, k, tile, rows, bias).exp2_()
+        l.add_(torch.sum(p, -1, keepdim=True, out=tile_l))
+        o.baddbmm_(p, v)
+    lse = torch.log2(l).mul_(LN2)
+    return o.div_(l.masked_fill_(l == 0, 1.0)), lse
+
+
+def _scaled_queries(q_rows: Tensor, scale: float, scratch: Scratch) -> Tensor:
+    """The queries times scale * log2(e), rows of grouped heads stacked: [units, groups * rows, head_dim]."""
+    batch, heads, groups, n_rows, head_dim = q_rows.shape
+    q = scratch("q", batch * heads, groups * n_rows, head_dim)
+    q.view(q_rows.shape).copy_(q_rows).mul_(scale * LOG2E)
+    return q
+
+
+def _online_rows(
     q_rows: Tensor, keys: _Keys, bias: CausalBias, rows: slice, scale: float, width: int, scratch: Scratch
 ) -> tuple[Tensor, Tensor]:
     """Algorithm 1's inner loop: output and lse of one block of queries, [units, groups * rows, ...]."""
-    units, n_rows, head_dim = keys.slab.units, q_rows.shape[2] * q_rows.shape[3], q_rows.shape[4]
-    q = scratch("q", units, n_rows, head_dim)
-    q.view(q_rows.shape).copy_(q_rows).mul_(scale * LOG2E)
-    o = scratch("o", units, n_rows, head_dim)
-    m, m_new, l, tile_l = (scratch(name, units, n_rows, 1) for name in ("m", "m_new", "l", "tile_l"))
+    q = _scaled_queries(q_rows, scale, scratch)
+    o = scratch("o", *q.shape)
+    m, m_new, l, tile_l = (scratch(name, *q.shape[:2], 1) for name in ("m", "m_new", "l", "tile_l"))
     # The least finite number stands for "no key seen yet": unlike -inf it can be subtracted from itself.
     m.fill_(torch.finfo(m.dtype).min)
     l.zero_()

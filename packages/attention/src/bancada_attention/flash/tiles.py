@@ -35,7 +35,7 @@ class Slab:
     @property
     def units(self) -> int:
         """How many key/value heads the slab holds."""
-        return (self.batch.stop - self.batch.start) * (self.heads.stop - self.heads.start)
+        return len(range(self.batch.start, self.batch.stop)) * len(range(self.heads.start, self.heads.stop))
 
 
 class Scratch:
