@@ -1,0 +1,282 @@
+"""Who races: ours, torch.optim, bitsandbytes and pytorch_optimizer. Each is imported when it is built, not before."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.util
+import shutil
+import sysconfig
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from bancada.suite import Case, Contender, Device, Origin, Run, Tensors
+from bancada_optimizers._suites import problem
+from bancada_optimizers._suites.problem import (
+    ADAMW_BETAS,
+    EPS,
+    LION_BETAS,
+    LR,
+    MOMENTUM,
+    MUON_MOMENTUM,
+    WEIGHT_DECAY,
+)
+
+Params = list[torch.nn.Parameter]
+Make = Callable[[Params], list[torch.optim.Optimizer]]
+Supports = Callable[[Case, Device], str | None]
+
+ADAMW: dict[str, Any] = {"lr": LR, "betas": ADAMW_BETAS, "eps": EPS, "weight_decay": WEIGHT_DECAY}
+SGD: dict[str, Any] = {"lr": LR, "momentum": MOMENTUM, "weight_decay": WEIGHT_DECAY, "nesterov": True}
+LION: dict[str, Any] = {"lr": LR, "betas": LION_BETAS, "weight_decay": WEIGHT_DECAY}
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way of stepping: a contender of both suites."""
+
+    id: str
+    rules: tuple[str, ...]
+    origin: Origin
+    label: str
+    make: Callable[..., list[torch.optim.Optimizer]]
+    backend: str
+    limits: Supports = lambda case, device: None
+    precision: str = "inputs' dtype"
+    requires: tuple[str, ...] = ()
+    reference: bool = False
+    compiles: bool = False
+
+    def step(self) -> Contender:
+        """This way in `optimizers.step`."""
+        return self._contender(_StepOf(self.make), functools.partial(_supports, self.rules, self.limits))
+
+    def state(self) -> Contender:
+        """This way in `optimizers.state`."""
+        return self._contender(functools.partial(_state, self.make, self.rules[0]), self.limits)
+
+    def _contender(self, build: Callable[[Case, Tensors], Run], supports: Supports) -> Contender:
+        return Contender(
+            id=self.id, technique=self.rules[0], origin=self.origin, build=build, requires=self.requires,
+            supports=supports, label=self.label, reference=self.reference, precision=self.precision,
+            backend=self.backend, compiles=self.compiles,
+        )  # fmt: skip
+
+
+class Step:
+    """One update a call, of parameters that have taken two before; `reset` takes them back there."""
+
+    def __init__(self, make: Callable[..., list[torch.optim.Optimizer]], case: Case, inputs: Tensors) -> None:
+        self.make, self.case, self.inputs = make, case, inputs
+        self.flat = torch.empty_like(inputs["p"])
+        self.params = [torch.nn.Parameter(view) for view in problem.views(case, self.flat)]
+        self.reset()
+
+    def reset(self) -> None:
+        """New optimizers, two updates on, and the gradient of the third in place."""
+        self.flat.copy_(self.inputs["p"])
+        self.optimizers = self.make(self.params, self.case.word("rule"))
+        first, second, third = problem.GRADIENTS
+        self._feed(first)
+        self()
+        self._feed(second)
+        self()
+        self._feed(third)
+
+    def _feed(self, name: str) -> None:
+        for p, g in zip(self.params, problem.views(self.case, self.inputs[name]), strict=True):
+            p.grad = g
+
+    def __call__(self) -> dict[str, Tensor]:
+        """One update; the parameters, flat."""
+        for optimizer in self.optimizers:
+            optimizer.step()
+        return {"p": self.flat}
+
+
+@dataclass(frozen=True)
+class _StepOf:
+    make: Callable[..., list[torch.optim.Optimizer]]
+
+    def __call__(self, case: Case, inputs: Tensors) -> Run:
+        return Step(self.make, case, inputs)
+
+
+def _state(make: Callable[..., list[torch.optim.Optimizer]], rule: str, case: Case, inputs: Tensors) -> Run:
+    flat = torch.zeros_like(inputs["g"])
+    params = [torch.nn.Parameter(view) for view in problem.views(case, flat)]
+
+    def run() -> dict[str, Tensor]:
+        from bancada_optimizers import state_bytes
+
+        flat.zero_()
+        for p, g in zip(params, problem.views(case, inputs["g"]), strict=True):
+            p.grad = g
+        optimizers = make(params, rule)
+        for optimizer in optimizers:
+            optimizer.step()
+        held = float(sum(state_bytes(optimizer) for optimizer in optimizers))
+        return {
+            "moved": (flat != 0).double().mean(),
+            "measure.state_bytes": torch.tensor(held, dtype=torch.float64),
+            "measure.bytes_per_parameter": torch.tensor(held / flat.numel(), dtype=torch.float64),
+        }
+
+    return run
+
+
+def _supports(rules: tuple[str, ...], limits: Supports, case: Case, device: Device) -> str | None:
+    rule = case.word("rule")
+    if rule not in rules:
+        return f"rule={rule}: this is {' or '.join(rules)}"
+    return limits(case, device)
+
+
+def _gpu(case: Case, device: Device) -> str | None:
+    if device.type != "cuda":
+        return "needs a CUDA GPU (Triton's interpreter is never timed)"
+    if case.word("dtype") == "fp64":
+        return "fp64: the kernel computes in fp32"
+    return "triton is not installed" if importlib.util.find_spec("triton") is None else None
+
+
+def _compiler(case: Case, device: Device) -> str | None:
+    if device.type == "cpu" and not any(shutil.which(name) for name in ("g++", "c++", "clang++", "cl")):
+        return "torch.compile needs a C++ compiler for a CPU"
+    if device.type == "cpu" and not Path(sysconfig.get_path("include"), "Python.h").is_file():
+        return "torch.compile needs Python's C headers for a CPU (on Debian the package python3-dev)"
+    if device.type == "cuda" and importlib.util.find_spec("triton") is None:
+        return "torch.compile needs triton for a GPU"
+    return None
+
+
+def _no_double(case: Case, device: Device) -> str | None:
+    return "fp64: it computes in fp32" if case.word("dtype") == "fp64" else None
+
+
+def _no_bf16_on_a_cpu(case: Case, device: Device) -> str | None:
+    wrong = device.type == "cpu" and case.word("dtype") == "bf16"
+    return "bf16: torch's fused SGD on a CPU leaves parts of its momentum unwritten (seen with 2.13)" if wrong else None
+
+
+# Ours
+
+
+def _ours(name: str, options: dict[str, Any], params: Params, rule: str) -> list[torch.optim.Optimizer]:
+    import bancada_optimizers
+
+    return [getattr(bancada_optimizers, name)(params, **options)]
+
+
+def _muon(params: Params, rule: str) -> list[torch.optim.Optimizer]:
+    import bancada_optimizers
+
+    groups = [
+        {"params": [p for p in params if (p.dim() == 2) is matrix], "use_muon": matrix} for matrix in (True, False)
+    ]
+    options: dict[str, Any] = {
+        "lr": LR,
+        "weight_decay": WEIGHT_DECAY,
+        "momentum": MUON_MOMENTUM,
+        "betas": ADAMW_BETAS,
+        "eps": EPS,
+    }
+    return [bancada_optimizers.Muon(groups, **options)]
+
+
+# torch
+
+
+def _torch(options: dict[str, Any], params: Params, rule: str) -> list[torch.optim.Optimizer]:
+    if rule == "sgd":
+        return [torch.optim.SGD(params, **SGD, **options)]
+    if rule != "muon":
+        return [torch.optim.AdamW(params, **ADAMW, **options)]
+    matrices, vectors = ([p for p in params if (p.dim() == 2) is matrix] for matrix in (True, False))
+    muon = torch.optim.Muon(
+        matrices, lr=LR, weight_decay=WEIGHT_DECAY, momentum=MUON_MOMENTUM, adjust_lr_fn="match_rms_adamw"
+    )
+    return [muon, torch.optim.AdamW(vectors, **ADAMW, **options)]
+
+
+# bitsandbytes and pytorch_optimizer
+
+
+def _library(name: str) -> Any:
+    """A library, imported in silence: what it warns of while it is imported is no matter of the measurement's."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return importlib.import_module(name)
+
+
+def _bitsandbytes(name: str, options: dict[str, Any], params: Params, rule: str) -> list[torch.optim.Optimizer]:
+    return [getattr(_library("bitsandbytes").optim, name)(params, **options)]
+
+
+def _pytorch_optimizer(name: str, options: dict[str, Any], params: Params, rule: str) -> list[torch.optim.Optimizer]:
+    return [getattr(_library("pytorch_optimizer"), name)(params, **options)]
+
+
+_HALF = "fp32 states for bf16"
+_OURS = functools.partial(functools.partial, _ours)
+_BNB = functools.partial(functools.partial, _bitsandbytes)
+_BNB_NEEDS: dict[str, Any] = {"requires": ("bitsandbytes",), "limits": _no_double, "precision": "computed in fp32"}
+
+
+def _adamw(backend: str) -> Callable[..., list[torch.optim.Optimizer]]:
+    return _OURS("AdamW", {**ADAMW, "backend": backend})
+
+
+WAYS = (
+    Way("torch-for-loop", ("adamw", "adamw-8bit", "sgd", "muon"), "peer", "torch.optim, for-loop",
+        functools.partial(_torch, {"foreach": False}), "torch operators", reference=True),
+    Way("adamw-torch-foreach", ("adamw",), "peer", "torch AdamW, foreach",
+        functools.partial(_torch, {"foreach": True}), "torch._foreach operators"),
+    Way("adamw-torch-fused", ("adamw", "adamw-8bit"), "peer", "torch AdamW, fused",
+        functools.partial(_torch, {"fused": True}), "one operator"),
+    Way("adamw", ("adamw",), "bancada", "AdamW (ours)", _adamw("auto"),
+        "torch's fused operator on a CPU, Triton on a GPU", precision=_HALF),
+    Way("adamw-for-loop", ("adamw",), "bancada", "AdamW, reference (ours)", _adamw("for-loop"), "torch operators",
+        precision=_HALF),
+    Way("adamw-foreach", ("adamw",), "bancada", "AdamW, foreach (ours)", _adamw("foreach"),
+        "torch._foreach operators", precision=_HALF),
+    Way("adamw-compiled", ("adamw",), "bancada", "AdamW, compiled (ours)", _adamw("compiled"),
+        "torch.compile, Inductor", limits=_compiler, precision=_HALF, compiles=True),
+    Way("adamw-triton", ("adamw",), "bancada", "AdamW, Triton (ours)", _adamw("triton"), "one Triton kernel",
+        limits=_gpu, precision=_HALF, compiles=True),
+    Way("adamw-bitsandbytes", ("adamw",), "peer", "bitsandbytes AdamW", _BNB("AdamW", ADAMW), "bitsandbytes",
+        **_BNB_NEEDS),
+    Way("adamw8bit", ("adamw-8bit",), "bancada", "AdamW 8-bit (ours)", _OURS("AdamW8bit", ADAMW),
+        "torch operators and a table", precision="8-bit states, computed in fp32"),
+    Way("adamw8bit-bitsandbytes", ("adamw-8bit",), "peer", "bitsandbytes AdamW 8-bit", _BNB("AdamW8bit", ADAMW),
+        "bitsandbytes", **_BNB_NEEDS | {"precision": "8-bit states, computed in fp32"}),
+    Way("sgd-torch-foreach", ("sgd",), "peer", "torch SGD, foreach", functools.partial(_torch, {"foreach": True}),
+        "torch._foreach operators"),
+    Way("sgd-torch-fused", ("sgd",), "peer", "torch SGD, fused", functools.partial(_torch, {"fused": True}),
+        "one operator", limits=_no_bf16_on_a_cpu),
+    Way("sgd", ("sgd",), "bancada", "SGD (ours)", _OURS("SGD", SGD),
+        "torch's fused operator on a CPU, foreach on a GPU", precision=_HALF),
+    Way("sgd-foreach", ("sgd",), "bancada", "SGD, foreach (ours)", _OURS("SGD", {**SGD, "backend": "foreach"}),
+        "torch._foreach operators", precision=_HALF),
+    Way("lion", ("lion",), "bancada", "Lion (ours)", _OURS("Lion", LION), "torch._foreach operators",
+        precision=_HALF),
+    Way("lion-for-loop", ("lion",), "bancada", "Lion, reference (ours)",
+        _OURS("Lion", {**LION, "backend": "for-loop"}), "torch operators", precision=_HALF),
+    Way("lion-bitsandbytes", ("lion",), "peer", "bitsandbytes Lion", _BNB("Lion", LION), "bitsandbytes",
+        **_BNB_NEEDS),
+    Way("lion-pytorch-optimizer", ("lion",), "peer", "pytorch_optimizer Lion",
+        functools.partial(_pytorch_optimizer, "Lion", {**LION, "weight_decouple": True}), "torch operators",
+        requires=("pytorch-optimizer",)),
+    Way("muon", ("muon",), "bancada", "Muon (ours)", _muon, "torch operators",
+        precision="Newton-Schulz in bf16 on a GPU, in the state's dtype on a CPU"),
+)  # fmt: skip
+
+STATE_EXCLUDED = {"adamw-for-loop", "adamw-foreach", "adamw-compiled", "adamw-triton", "adamw-torch-foreach",
+                  "sgd-foreach", "sgd-torch-fused", "lion-for-loop"}  # fmt: skip
+"""Backends of a rule that is in `optimizers.state` already: their state is the same."""
