@@ -52,7 +52,7 @@ class NF4Weight(QuantizedWeight):
         begin, end = first * columns // self.block_size, -(-last * columns // self.block_size)
         start = begin * self.block_size  # a block is even: it begins with a byte
         codes = self.codes[start // 2 : end * self.block_size // 2]
-        pairs = _pairs(codes.device).to(working)[codes.to(torch.int32)].flatten()
+        pairs = F.embedding(codes.to(torch.int32), _pairs(codes.device).to(working)).flatten()
         short = (end - begin) * self.block_size - pairs.numel()
         blocks = (F.pad(pairs, (0, short)) if short else pairs).view(end - begin, self.block_size)
         numbers = (blocks * self.absmax_of(begin, end)[:, None].to(working)).flatten()
