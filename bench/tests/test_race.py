@@ -6,7 +6,7 @@ import dataclasses
 import time
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -345,3 +345,22 @@ def test_static_inputs_may_be_worked_on_before_the_first_call(cpu: Device) -> No
         screen.screen(contender, question(plain, cpu), cpu, CLOCK, QUICK, lambda step, limit: None)
     static = dataclasses.replace(plain, static=("x",))
     screen.screen(contender, question(static, cpu), cpu, CLOCK, QUICK, lambda step, limit: None)
+
+
+def test_the_last_cache_is_flushed_before_every_sample_where_the_device_asks_for_it() -> None:
+    """triton 404, TileGym 118: without a flush the ranking flips and bandwidth is 1.6x too high (case 2)."""
+
+    class Counting(Virtual):
+        events: ClassVar[list[str]] = []
+
+        def flush(self) -> None:
+            self.events.append("flush")
+
+    def run() -> dict[str, Any]:
+        Counting.events.append("call")
+        return {}
+
+    clock = Counting()
+    one = Race([entrant("a", run, 1.0), entrant("b", run, 1.0)], clock, QUICK, 100.0, no_beat)
+    one.run(Benchmark(clock))
+    assert len(Counting.events) >= 4 and Counting.events[0::2] == ["flush"] * (len(Counting.events) // 2)
