@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from bancada_compression._calibration import linear_layers, watch_inputs
 from bancada_compression._check import check_fraction
 from bancada_compression.lowrank.factor import rank_for, svd_factor, whitened_svd_factor
 
@@ -141,27 +142,12 @@ def input_grams(model: nn.Module, batches: Iterable[Any]) -> dict[str, Tensor]:
 
     Paper: Wang et al., SVD-LLM, arXiv 2403.07378.
     """
-    layers = {name: module for name, module in model.named_modules() if isinstance(module, nn.Linear)}
-    if not layers:
-        raise ValueError("model: contains no nn.Linear to calibrate")
+    layers = linear_layers(model)
     sums = {name: torch.zeros(m.in_features, m.in_features, dtype=torch.float64) for name, m in layers.items()}
 
-    def watch(name: str) -> Any:
-        def seen(module: nn.Module, args: tuple[Any, ...]) -> None:
-            x = args[0].detach().flatten(0, -2).double()
-            sums[name] = sums[name].to(x.device).addmm(x.T, x)
+    def seen(name: str, x: Tensor) -> None:
+        x = x.double()
+        sums[name] = sums[name].to(x.device).addmm(x.T, x)
 
-        return seen
-
-    hooks = [module.register_forward_pre_hook(watch(name)) for name, module in layers.items()]
-    try:
-        with torch.no_grad():
-            for batch in batches:
-                if isinstance(batch, dict):
-                    model(**batch)
-                else:
-                    model(batch)
-    finally:
-        for hook in hooks:
-            hook.remove()
+    watch_inputs(model, layers, batches, seen)
     return sums

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import torch
 from torch import Tensor, nn
+
+from bancada_compression._calibration import linear_layers, watch_inputs
 
 
 def activation_norms(
@@ -30,30 +31,12 @@ def activation_norms(
 
     Paper: Sun et al., arXiv 2306.11695, section 3.
     """
-    layers = {name: module for name, module in model.named_modules() if isinstance(module, nn.Linear)}
-    if not layers:
-        raise ValueError("model: contains no nn.Linear to calibrate")
+    layers = linear_layers(model)
     sums: dict[str, Tensor] = {}
 
-    def watch(name: str) -> Callable[[nn.Module, tuple[Any, ...]], None]:
-        def seen(module: nn.Module, args: tuple[Any, ...]) -> None:
-            x = args[0].detach().flatten(0, -2)
-            if x.shape[0]:
-                sums[name] = sums.get(name, 0) + x.double().square().sum(0)
+    def seen(name: str, x: Tensor) -> None:
+        if x.shape[0]:
+            sums[name] = sums.get(name, 0) + x.double().square().sum(0)
 
-        return seen
-
-    hooks = [module.register_forward_pre_hook(watch(name)) for name, module in layers.items()]
-    try:
-        with torch.no_grad():
-            for batch in batches:
-                if run is not None:
-                    run(model, batch)
-                elif isinstance(batch, dict):
-                    model(**batch)
-                else:
-                    model(batch)
-    finally:
-        for hook in hooks:
-            hook.remove()
+    watch_inputs(model, layers, batches, seen, run)
     return {name: total.sqrt().float() for name, total in sums.items()}

@@ -12,11 +12,12 @@ from bancada_parallelism.data.buckets import assign_buckets
 from bancada_parallelism.data.data_parallel import DEFAULT_BUCKET_BYTES
 from bancada_parallelism.layout import Layout
 from bancada_parallelism.zero.adamw import AdamWConfig
-from bancada_parallelism.zero.base import Zero, nbytes
+from bancada_parallelism.zero.base import nbytes
 from bancada_parallelism.zero.bytes import ModelState
+from bancada_parallelism.zero.sharded import ShardedGradients
 
 
-class ZeroStage2(Zero):
+class ZeroStage2(ShardedGradients):
     """As stage 1, with gradients reduced to their shards during backward: 4P + 12P/N bytes in fp32.
 
     `p.grad` is None after `finish`: gradients live in the shards. A rank sends 2(N-1)/N P elements a step. Units are
@@ -34,9 +35,6 @@ class ZeroStage2(Zero):
         super().__init__(module, layout, assign_buckets(dict(module.named_parameters()), unit_bytes))
         self.config = config or self.config
         self._parameters = []
-        self._shards = [torch.zeros_like(m) for m in self._m]
-        self._ready: list[set[Tensor]] = [set() for _ in self.units]
-        self._pending: list[tuple[int, Tensor, dist.Work]] = []
         self._next = 0
         for number, unit in enumerate(self.units):
             flat = unit.flatten(unit.named)
@@ -48,10 +46,6 @@ class ZeroStage2(Zero):
     def parameter_shards(self) -> list[Tensor]:
         """This rank's slices of the whole parameters."""
         return [unit.own(flat) for unit, flat in zip(self.units, self._parameters, strict=True)]
-
-    def gradient_shards(self) -> list[Tensor]:
-        """This rank's shards."""
-        return self._shards
 
     def zero_grad(self) -> None:
         """Sets the shards to zeros."""
@@ -76,20 +70,9 @@ class ZeroStage2(Zero):
         return ready
 
     def _reduce_next(self) -> None:
-        unit = self.units[self._next]
-        self._wait(all_but=1)  # two units' whole gradients at a time, not all
-        flat = unit.flatten(unit.gradients())
-        for parameter in unit.named.values():
-            parameter.grad = None
-        self._pending.append((self._next, *self._scatter(flat)))
+        self._start_reduction(self._next)
         self._ready[self._next].clear()
         self._next += 1
-
-    def _wait(self, all_but: int = 0) -> None:
-        while len(self._pending) > all_but:
-            number, out, work = self._pending.pop(0)
-            work.wait()
-            self._shards[number].add_(out, alpha=1 / self._ranks)
 
     def _reduce_rest(self) -> None:
         while self._next < len(self.units):

@@ -11,11 +11,12 @@ from torch import Tensor, nn
 
 from bancada_parallelism.layout import Layout
 from bancada_parallelism.zero.adamw import AdamWConfig
-from bancada_parallelism.zero.base import Zero, nbytes
+from bancada_parallelism.zero.base import nbytes
 from bancada_parallelism.zero.bytes import ModelState
+from bancada_parallelism.zero.sharded import ShardedGradients
 
 
-class ZeroStage3(Zero):
+class ZeroStage3(ShardedGradients):
     """Every module in `units`, and what is in none of them, is gathered for its forward and again for its backward.
 
     A rank holds 16P/N bytes in fp32 between steps, and sends 3(N-1)/N P elements a step. Outside of its unit's forward
@@ -47,11 +48,8 @@ class ZeroStage3(Zero):
         super().__init__(module, layout, groups)
         self.config = config or self.config
         self._full, self._parameters = [], []
-        self._shards = [torch.zeros_like(m) for m in self._m]
         self._whole = [True] * len(self.units)
-        self._ready: list[set[Tensor]] = [set() for _ in self.units]
         self._reduced: set[int] = set()
-        self._pending: list[tuple[int, Tensor, dist.Work]] = []
         for number, unit in enumerate(self.units):
             flat = unit.flatten(unit.named)
             self._parameters.append(unit.own(flat).clone())
@@ -65,10 +63,6 @@ class ZeroStage3(Zero):
     def parameter_shards(self) -> list[Tensor]:
         """This rank's shards."""
         return self._parameters
-
-    def gradient_shards(self) -> list[Tensor]:
-        """This rank's shards."""
-        return self._shards
 
     def zero_grad(self) -> None:
         """Sets the shards to zeros, and forgets whole gradients left by `no_sync`."""
@@ -133,19 +127,8 @@ class ZeroStage3(Zero):
         return ready
 
     def _reduce(self, number: int) -> None:
-        unit = self.units[number]
-        self._wait(all_but=1)
-        flat = unit.flatten(unit.gradients())
-        for parameter in unit.named.values():
-            parameter.grad = None
-        self._pending.append((number, *self._scatter(flat)))
+        self._start_reduction(number)
         self._reduced.add(number)
-
-    def _wait(self, all_but: int = 0) -> None:
-        while len(self._pending) > all_but:
-            number, out, work = self._pending.pop(0)
-            work.wait()
-            self._shards[number].add_(out, alpha=1 / self._ranks)
 
     def _reduce_rest(self) -> None:
         for number in range(len(self.units)):
