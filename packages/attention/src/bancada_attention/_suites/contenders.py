@@ -11,16 +11,14 @@ import functools
 import importlib.util
 import itertools
 import math
-import shutil
-import sysconfig
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import torch
 
 from bancada.suite import Case, Contender, Device, Origin, Run, Tensors, runs_anywhere
+from bancada.supports import compiler
 from bancada_attention._suites.problem import Shape
 from bancada_attention.flash.api import MAX_HEAD_DIM
 
@@ -165,16 +163,6 @@ def _compiled(attend: Attend) -> Attend:
     return compiled
 
 
-def _compiler(case: Case, device: Device) -> str | None:
-    if device.type == "cpu" and not any(shutil.which(name) for name in ("g++", "c++", "clang++", "cl")):
-        return "torch.compile needs a C++ compiler for a CPU"
-    if device.type == "cpu" and not Path(sysconfig.get_path("include"), "Python.h").is_file():
-        return "torch.compile needs Python's C headers for a CPU (on Debian the package python3-dev)"
-    if device.type == "cuda" and importlib.util.find_spec("triton") is None:
-        return "torch.compile needs triton for a GPU"
-    return None
-
-
 # torch SDPA
 
 
@@ -253,7 +241,7 @@ def _flex(case: Case, device: torch.device) -> Attend:
 def _flex_supports(case: Case, device: Device) -> str | None:
     if case.word("dtype") == "fp64":
         return "fp64: FlexAttention takes fp32, fp16 and bf16"
-    return _compiler(case, device)
+    return compiler(case, device)
 
 
 def _flex_training(case: Case, device: Device) -> str | None:
@@ -341,7 +329,7 @@ WAYS = (
         "torch eager, compiled",
         _compiled_eager,
         "torch.compile, Inductor",
-        supports=_compiler,
+        supports=compiler,
         precision="inputs' dtype, what is fused stays in fp32",
         compiles=True,
     ),

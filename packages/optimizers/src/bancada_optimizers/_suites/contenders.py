@@ -5,18 +5,16 @@ from __future__ import annotations
 import functools
 import importlib
 import importlib.util
-import shutil
-import sysconfig
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from bancada.suite import Case, Contender, Device, Origin, Run, Tensors
+from bancada.supports import compiler
 from bancada_optimizers._suites import problem
 from bancada_optimizers._suites.problem import (
     ADAMW_BETAS,
@@ -146,16 +144,6 @@ def _gpu(case: Case, device: Device) -> str | None:
     return "triton is not installed" if importlib.util.find_spec("triton") is None else None
 
 
-def _compiler(case: Case, device: Device) -> str | None:
-    if device.type == "cpu" and not any(shutil.which(name) for name in ("g++", "c++", "clang++", "cl")):
-        return "torch.compile needs a C++ compiler for a CPU"
-    if device.type == "cpu" and not Path(sysconfig.get_path("include"), "Python.h").is_file():
-        return "torch.compile needs Python's C headers for a CPU (on Debian the package python3-dev)"
-    if device.type == "cuda" and importlib.util.find_spec("triton") is None:
-        return "torch.compile needs triton for a GPU"
-    return None
-
-
 def _no_double(case: Case, device: Device) -> str | None:
     return "fp64: it computes in fp32" if case.word("dtype") == "fp64" else None
 
@@ -247,7 +235,7 @@ WAYS = (
     Way("adamw-foreach", ("adamw",), "bancada", "AdamW, foreach (ours)", _adamw("foreach"),
         "torch._foreach operators", precision=_HALF),
     Way("adamw-compiled", ("adamw",), "bancada", "AdamW, compiled (ours)", _adamw("compiled"),
-        "torch.compile, Inductor", limits=_compiler, precision=_HALF, compiles=True),
+        "torch.compile, Inductor", limits=compiler, precision=_HALF, compiles=True),
     Way("adamw-triton", ("adamw",), "bancada", "AdamW, Triton (ours)", _adamw("triton"), "one Triton kernel",
         limits=_gpu, precision=_HALF, compiles=True),
     Way("adamw-bitsandbytes", ("adamw",), "peer", "bitsandbytes AdamW", _BNB("AdamW", ADAMW), "bitsandbytes",
