@@ -17,13 +17,12 @@ from bancada import ceilings, cells, rows
 from bancada.accuracy import changed_inputs
 from bancada.clock import Clock, clock_for
 from bancada.heartbeat import Heartbeat
-from bancada.parent import ROWS
+from bancada.parent import PARTS, ROWS
 from bancada.race import Race
 from bancada.screen import Entrant, Failed, Question, ask, check, failure, restore, screen
 from bancada.settings import Job, JobCase, Settings
 from bancada.suite import Case, Contender, Device, KernelSuite
 
-PARTS = "parts.jsonl"
 SMALL_FLOPS = 1e7  # below this, waking a second thread costs more than it brings and adds noise
 
 
@@ -64,11 +63,7 @@ class Worker:
         self.parts = Parts()
         self.rows_path = job.run_dir / ROWS
         self.matmul_ceiling, self.copy_ceiling = dict(job.matmul_ceiling), dict(job.copy_ceiling)
-        self.done = {
-            (row["suite"], row["case"], row["contender"])
-            for row in rows.read(self.rows_path).rows
-            if row["kind"] == "cell"
-        }
+        self.done = rows.cells(rows.read(self.rows_path).rows)
 
     def write(self, found: list[rows.Row]) -> None:
         """Appends rows together."""
@@ -218,7 +213,7 @@ class RaceItem:
         facts = entrant.facts | self._timing(question.case, entrant, measured[name])
         if cells.impossible(facts):
             # A busy moment may have made the ceiling low: it is measured again before anyone is blamed.
-            for dtype in ceilings.counted(_dtype(question.case)):
+            for dtype in ceilings.counted(ceilings.dtype_of(question.case)):
                 self.worker.raise_ceilings(dtype)
             facts |= self._timing(question.case, entrant, measured[name])
         if reason := cells.impossible(facts):
@@ -234,13 +229,9 @@ class RaceItem:
         return "ok", "", facts
 
     def _timing(self, case: Case, entrant: Entrant, samples: Any) -> dict[str, Any]:
-        worker, dtype = self.worker, _dtype(case)
+        worker, dtype = self.worker, ceilings.dtype_of(case)
         matmul, copy = ceilings.reachable(worker.matmul_ceiling, dtype), ceilings.reachable(worker.copy_ceiling, dtype)
         return cells.timing(samples, entrant.loops, self.suite.work(case), matmul, copy, worker.job.device)
-
-
-def _dtype(case: Case) -> str:
-    return str(dict(case.axes).get("dtype", "fp32"))
 
 
 @dataclass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import functools
 import hashlib
 import json
 import time
@@ -13,14 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from bancada import ceilings, cells, machine, rows
+from bancada._suites import AA_SIZES
 from bancada.heartbeat import Current
-from bancada.parent import ROWS, Parent, job_environment
+from bancada.parent import PARTS, ROWS, Parent, job_environment
 from bancada.settings import Job, Settings
 from bancada.suite import Device, KernelSuite
 from bancada.sweep import Planned
 
 AA_SUITE = "harness.aa"
-PLAN, CATALOGUE, PARTS, LOG = "plan.json", "catalogue.json", "parts.jsonl", "children.log"
+PLAN, CATALOGUE, LOG = "plan.json", "catalogue.json", "children.log"
 Tick = Callable[[Current | None], None]
 
 
@@ -50,6 +52,7 @@ class Campaign:
     extra: tuple[str, ...] = ()
     aa: bool = True
 
+    @functools.cached_property
     def key(self) -> str:
         """What makes two runs the same run: an interrupted one with this key is gone on with."""
         plan = [[one.suite.id, one.case.id, *one.contenders, one.budget_s] for one in self.planned]
@@ -74,7 +77,7 @@ class Campaign:
 
 def folder_for(campaign: Campaign, runs: Path, fresh: bool) -> tuple[Path, bool]:
     """The run folder, and whether it is gone on with: the newest interrupted one of the same key, or a new one."""
-    key = campaign.key()
+    key = campaign.key
     if not fresh:
         for plan in sorted(runs.glob(f"*/{PLAN}"), reverse=True):
             if _plan_key(plan) == key and not finished(plan.parent):
@@ -107,7 +110,7 @@ def execute(campaign: Campaign, run_dir: Path, tick: Tick) -> Path:
     stamp = _stamp(campaign, run_dir.name)
     resumed = (run_dir / PLAN).exists()
     _head(campaign, run_dir, stamp)
-    job = _job(campaign, run_dir, stamp)
+    job = Job(run_dir, (), campaign.device, campaign.settings, stamp, extra_suites=campaign.extra)
     parent = Parent(campaign.root, run_dir / LOG, tick)
     before = _ceilings(campaign, job, "before")
     job = dataclasses.replace(job, matmul_ceiling=before.matmul, copy_ceiling=before.copy)
@@ -164,7 +167,7 @@ def _head(campaign: Campaign, run_dir: Path, stamp: Mapping[str, Any]) -> None:
         }
         for one in campaign.planned
     ]
-    plan = {"sweep": campaign.name, "key": campaign.key(), "command": campaign.command, "cells": listed}
+    plan = {"sweep": campaign.name, "key": campaign.key, "command": campaign.command, "cells": listed}
     (run_dir / PLAN).write_text(json.dumps(plan, indent=1), encoding="utf-8")
 
 
@@ -190,16 +193,12 @@ def catalogue(planned: Sequence[Planned]) -> dict[str, Any]:
     }
 
 
-def _job(campaign: Campaign, run_dir: Path, stamp: dict[str, str | int]) -> Job:
-    return Job(run_dir, (), campaign.device, campaign.settings, stamp, extra_suites=campaign.extra)
-
-
 def _ceilings(campaign: Campaign, job: Job, when: str) -> ceilings.Ceilings:
     """Measures and writes the ceilings, unless an earlier start of this run has."""
     path = job.run_dir / ROWS
     had = [row for row in rows.read(path).rows if row["kind"] == "ceiling" and row["when"] == when]
     if not had:
-        named = {str(dict(one.case.axes).get("dtype", "fp32")) for one in campaign.planned} & set(ceilings.TORCH_DTYPES)
+        named = {ceilings.dtype_of(one.case) for one in campaign.planned} & set(ceilings.TORCH_DTYPES)
         dtypes = sorted({dtype for name in named or {"fp32"} for dtype in ceilings.counted(name)})
         found = ceilings.in_a_process_of_its_own(campaign.device, tuple(dtypes), job_environment(job))
         figures = [("matmul", found.matmul), ("copy", found.copy)]
@@ -219,8 +218,7 @@ def _aa(campaign: Campaign, job: Job, parent: Parent) -> None:
     """A small race of identical contenders, through the same frame as everything else."""
     suite = campaign.suites[AA_SUITE]
     names = tuple(contender.id for contender in suite.contenders)
-    sizes = {"matmul": 128, "softmax": 256, "copy": 512}
-    planned = [Planned(suite, suite.case(operation=name, size=size), names, 6.0) for name, size in sizes.items()]
+    planned = [Planned(suite, suite.case(operation=name, size=size), names, 6.0) for name, size in AA_SIZES.items()]
     parent.run(dataclasses.replace(job, cases=tuple(one.job() for one in planned), identical=True), planned)
 
 

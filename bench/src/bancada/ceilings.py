@@ -14,7 +14,7 @@ import torch
 
 from bancada.clock import Clock, clock_for
 from bancada.machine import last_cache_bytes
-from bancada.suite import Device
+from bancada.suite import Case, Device
 
 TORCH_DTYPES = {"fp64": torch.float64, "fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 ABOVE_CEILING = 1.15
@@ -27,6 +27,11 @@ class Ceilings:
 
     matmul: dict[str, float]
     copy: dict[str, float]
+
+
+def dtype_of(case: Case) -> str:
+    """The dtype whose ceilings a case is held to: its own, or fp32 where the suite has no such axis."""
+    return str(dict(case.axes).get("dtype", "fp32"))
 
 
 def counted(dtype: str) -> tuple[str, ...]:

@@ -20,12 +20,10 @@ from bancada.machine import device as find_device
 from bancada.parent import ROWS
 from bancada.registry import discover
 from bancada.settings import Settings
-from bancada.sweep import START_S, Choice, Planned, Sweep, estimate_s, like, load, parse_sets, plan
+from bancada.suite import KernelSuite
+from bancada.sweep import START_S, Block, Choice, Planned, Sweep, estimate_s, like, load, parse_sets, plan
 
-GUESSED_FLOPS_PER_S = {
-    "cpu": 4e10,
-    "cuda": 2e14,
-}  # a core's, a GPU's: only for a time estimate before anything is measured
+GUESSED_FLOPS_PER_S = {"cpu": 4e10, "cuda": 2e14}  # a core's, a GPU's: for the estimate before anything is measured
 FIXED_S = {"cpu": 20.0, "cuda": 40.0}  # ceilings and the race of identical contenders
 REDRAW_S = 1.0
 PARTS = {"start": "starting processes", "screen": "screening", "race": "races", "oracle": "float64 answers"}
@@ -73,14 +71,14 @@ class Choices:
             settings = dataclasses.replace(settings, rounds=self.rounds, least_rounds=least, most_rounds=most)
         return settings
 
-    def _blocks(self, sweep: Sweep) -> tuple:  # type: ignore[type-arg]
+    def _blocks(self, sweep: Sweep) -> tuple[Block, ...]:
         """The blocks, with the command line's budget in place of theirs."""
         if self.budget_s is None:
             return sweep.blocks
         return tuple(dataclasses.replace(block, budget_s=self.budget_s) for block in sweep.blocks)
 
 
-def _suites(extra: tuple[str, ...]) -> dict:  # type: ignore[type-arg]
+def _suites(extra: tuple[str, ...]) -> dict[str, KernelSuite]:
     for one in extra:
         if one.count(":") != 1:
             raise ValueError(f"--suites-from {one!r}: write MODULE:FUNCTION")
@@ -134,22 +132,23 @@ def watching(console: Console, campaign: Campaign, run_dir: Path) -> Iterator[Ca
         TimeElapsedColumn(),
         TextColumn("{task.fields[left]}"),
     )
-    weights = {(one.suite.id, one.case.id): _estimate(one, campaign) / len(one.contenders) for one in campaign.planned}
-    total_s = sum(weights[one.suite.id, one.case.id] * len(one.contenders) for one in campaign.planned)
+    estimates = [(one, _estimate(one, campaign)) for one in campaign.planned]
+    weights = {(one.suite.id, one.case.id): seconds / len(one.contenders) for one, seconds in estimates}
+    total_s = sum(seconds for _, seconds in estimates)
     with Progress(*columns, console=console, transient=True) as progress:
         bar = progress.add_task("starting", total=sum(len(one.contenders) for one in campaign.planned), left="")
         drawn, began = 0.0, time.monotonic()
+        size, done = -1, set[tuple[str, str, str]]()
 
         def tick(current: Current | None) -> None:
-            nonlocal drawn
+            nonlocal drawn, size, done
             if time.monotonic() - drawn < REDRAW_S:
                 return
             drawn = time.monotonic()
-            done = {
-                (row["suite"], row["case"], row["contender"])
-                for row in rows.read(run_dir / ROWS).rows
-                if row["kind"] == "cell"
-            }
+            path = run_dir / ROWS
+            # Read only what is new to say: parsing thousands of rows every second would disturb what is being timed.
+            if path.exists() and path.stat().st_size != size:
+                size, done = path.stat().st_size, rows.cells(rows.read(path).rows)
             done_s = sum(weights.get((suite, case), 0.0) for suite, case, _ in done)
             pace = (drawn - began) / done_s if done_s else 1.0
             what = f"{current.suite} {current.case} {current.contender} {current.step}" if current else "starting"
@@ -178,8 +177,7 @@ def show_verdicts(console: Console, run_dir: Path) -> None:
         "\nCells: " + ", ".join(f"{count} {status}" for status, count in sorted(by_status.items())), markup=False
     )
     for foot in (row for row in found.rows if row["kind"] == "end"):
-        parts = {name: foot.get(f"part.{name}_s", 0.0) for name in ("start", "oracle", "screen", "race")}
-        told = ", ".join(f"{what} {parts[name]:.0f} s" for name, what in PARTS.items())
+        told = ", ".join(f"{what} {foot.get(f'part.{name}_s', 0.0):.0f} s" for name, what in PARTS.items())
         ratio = overhead(foot)
         own = f"; {ratio:.2f}x of starts, screening and races" if ratio else ""
         console.print(f"Time: {foot['wall_s']:.0f} s ({told}{own})", markup=False)

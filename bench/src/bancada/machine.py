@@ -102,18 +102,11 @@ def versions() -> dict[str, str]:
     return found
 
 
+@functools.cache
 def driver() -> str:
     """The GPU driver's version, or an empty text where there is no GPU."""
-    return (
-        _output("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader").splitlines()[0:1][0]
-        if _has_gpu()
-        else ""
-    )
-
-
-@functools.cache
-def _has_gpu() -> bool:
-    return bool(_output("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"))
+    lines = _output("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader").splitlines()
+    return lines[0] if lines else ""
 
 
 def device(kind: str = "auto", threads: int | None = None) -> Device:

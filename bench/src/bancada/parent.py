@@ -24,7 +24,7 @@ from bancada.settings import Job
 from bancada.sweep import Planned
 
 ROWS = "rows.jsonl"
-LOG = "children.log"
+PARTS = "parts.jsonl"
 POLL_S = 0.1
 START_LIMIT_S = 300.0
 MOST_IDLE_STARTS = 3
@@ -193,7 +193,7 @@ def _left(job: Job, planned: Sequence[Planned]) -> list[tuple[Planned, str]]:
     if job.identical:
         had = {(row["suite"], row["case"]) for row in found if row["kind"] == "aa"}
         return [(one, "") for one in planned if (one.suite.id, one.case.id) not in had]
-    done = {(row["suite"], row["case"], row["contender"]) for row in found if row["kind"] == "cell"}
+    done = rows.cells(found)
     return [(one, name) for one in planned for name in one.contenders if (one.suite.id, one.case.id, name) not in done]
 
 

@@ -43,9 +43,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def _race_items(config: pytest.Config) -> list[Any]:
     from bancada.bench import RaceItem
+    from bancada.registry import discover
 
     worker = _worker(config)
-    suites = _suites(worker.job.extra_suites)
+    suites = discover(extra=worker.job.extra_suites)
     return [RaceItem(worker, suites[planned.suite], planned) for planned in worker.job.cases]
 
 
@@ -65,19 +66,14 @@ def _worker(config: pytest.Config) -> Any:
     return found
 
 
-def _suites(extra: tuple[str, ...]) -> dict[str, Any]:
-    from bancada.registry import discover
-
-    return discover(extra=extra)
-
-
 def _plain_items(family: str | None) -> list[Any]:
     from bancada.bench import PlainItem
     from bancada.machine import device
+    from bancada.registry import discover
     from bancada.settings import Settings
 
     chosen, settings = device(), Settings()
-    suites = [suite for suite in _suites(()).values() if family in (None, suite.family)]
+    suites = [suite for suite in discover().values() if family in (None, suite.family)]
     return [
         PlainItem(suite, suite.case(), contender, chosen, settings)
         for suite in suites

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import EntryPoint, entry_points
 
 from bancada.suite import KernelSuite
@@ -44,7 +44,7 @@ def unknown(what: str, name: str, known: Sequence[str]) -> ValueError:
     return ValueError(f"{what} {name!r} is not known: {hint}")
 
 
-def choose(suites: dict[str, KernelSuite], suite_id: str) -> KernelSuite:
+def choose(suites: Mapping[str, KernelSuite], suite_id: str) -> KernelSuite:
     """The suite of that id; ValueError with near names where there is none."""
     if suite_id not in suites:
         raise unknown("suite", suite_id, list(suites))

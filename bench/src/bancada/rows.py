@@ -145,6 +145,11 @@ class Read:
     problems: list[str]
 
 
+def cells(found: Iterable[Row]) -> set[tuple[str, str, str]]:
+    """(suite, case, contender) of every cell among rows."""
+    return {(row["suite"], row["case"], row["contender"]) for row in found if row["kind"] == "cell"}
+
+
 def read(path: Path) -> Read:
     """Every row of the file that fits; what does not is told, by line, and loses nothing else."""
     rows: list[Row] = []

@@ -182,7 +182,7 @@ def plan(
         ValueError: an unknown suite, family, axis, value or contender, or nothing left to measure.
     """
     for name in choice.suites:
-        choose(dict(suites), name)
+        choose(suites, name)
     families = sorted({suite.family for suite in suites.values()})
     for family in choice.families:
         if family not in families:
@@ -193,12 +193,12 @@ def plan(
     kept = [
         block for block in blocks
         if (not choice.suites or block.suite in choice.suites)
-        and (not choice.families or choose(dict(suites), block.suite).family in choice.families)
+        and (not choice.families or choose(suites, block.suite).family in choice.families)
     ]  # fmt: skip
     _all_used(choice, kept, suites)
     found: dict[tuple[str, str], Planned] = {}
     for block in kept:
-        for planned in _cases(block, choose(dict(suites), block.suite), sweep.settings, choice, optional or {}):
+        for planned in _cases(block, choose(suites, block.suite), sweep.settings, choice, optional or {}):
             found.setdefault((planned.suite.id, planned.case.id), planned)
     if not found:
         raise ValueError(f"sweep {sweep.name}: nothing is left to measure")
@@ -207,7 +207,7 @@ def plan(
 
 def _all_used(choice: Choice, blocks: Sequence[Block], suites: Suites) -> None:
     """Refuses an override or a contender that no suite at hand knows: a typo must not pass as a silent no-op."""
-    chosen = [choose(dict(suites), block.suite) for block in blocks]
+    chosen = [choose(suites, block.suite) for block in blocks]
     axes = sorted({axis.name for suite in chosen for axis in suite.axes})
     for axis in choice.sets:
         if axis not in axes:

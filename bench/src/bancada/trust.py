@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bancada import rows
-from bancada._suites import CONTENDERS, OPERATIONS, identical, planted
+from bancada._suites import AA_SIZES, CONTENDERS, identical, planted
 from bancada.campaign import Campaign, execute
 from bancada.console import watching
 from bancada.machine import device as find_device
@@ -21,7 +21,6 @@ from bancada.settings import Settings
 from bancada.suite import KernelSuite
 from bancada.sweep import Planned
 
-SIZES = {"matmul": 128, "softmax": 256, "copy": 512}
 BUDGET_S = 8.0
 
 
@@ -61,9 +60,9 @@ def measure(root: Path, runs: Path, device: str, threads: int | None, comparison
 
 def _cases(suite: KernelSuite, number: int) -> list[Planned]:
     names = tuple(contender.id for contender in suite.contenders)
-    operations = [OPERATIONS[index % len(OPERATIONS)] for index in range(number)]
+    operations = [list(AA_SIZES)[index % len(AA_SIZES)] for index in range(number)]
     return [
-        Planned(suite, suite.case(operation=name, size=SIZES[name], repeat=index), names, BUDGET_S)
+        Planned(suite, suite.case(operation=name, size=AA_SIZES[name], repeat=index), names, BUDGET_S)
         for index, name in enumerate(operations)
     ]
 
