@@ -224,6 +224,10 @@ def _supports(way: Way, case: Case, device: Device) -> str | None:
         return f"bits={bits}: the case of one scale a row; group-wise runs at 3 and 4"
     if way.id == "torchao-intx" and columns % GROUP:
         return f"in_features={columns}: torchao takes multiples of the group, {GROUP}"
+    if way.id in ("torchao-int8", "torchao-w8a8") and columns == 1:
+        return "in_features=1: torchao takes the one column for a scale that all rows share"
+    if way.id == "bitsandbytes-nf4" and case.number("out_features") * columns <= 2:
+        return "two weights or fewer: bitsandbytes takes their one byte for a transposed weight"
     if way.id == "bitsandbytes-nf4-double" and case.number("out_features") * columns <= GROUP:
         return "one block: bitsandbytes divides its scale's distance from the mean, 0, by itself"
     return None
