@@ -26,6 +26,45 @@ def cell(**changes: Any) -> rows.Row:
     )
 
 
+def curve(**changes: Any) -> rows.Row:
+    head = {"schema": 1, "kind": "curve", "run": "r", "time": "t", "suite": "s", "case": "c", "contender": "a"}
+    lists = {"updates": [1, 2], "seconds": [0.1, 0.2], "train": [2.0, 1.5], "evaluated": [0, 2]}
+    return (
+        head | {"seed": 0, "status": "ok", "reason": "", "device": "cpu", "metric.loss": [2.0, 1.4]} | lists | changes
+    )
+
+
+def test_curves_hold_lists_of_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    rows.append(path, [curve()])
+    assert rows.read(path) == rows.Read([curve()], [])
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"train": [math.nan]}, "train"),
+        ({"train": 1.0}, "train"),
+        ({"updates": [0] * 201}, "updates"),
+        ({"metric.loss": ["low"]}, "metric.loss"),
+        ({"other": [1.0]}, "other"),
+        ({"status": "incorrect"}, "reason"),
+        ({"status": "diverged", "reason": "x"}, "status='diverged'"),
+    ],
+)
+def test_a_curve_that_does_not_fit_is_refused_and_named(changes: rows.Row, named: str) -> None:
+    with pytest.raises(rows.RowError, match=named):
+        rows.validate(curve(**changes))
+
+
+def test_a_contrast_has_a_verdict_of_its_own_words() -> None:
+    fields = {"suite": "s", "case": "c", "a": "x", "b": "y", "measure": "final.loss", "seeds": 3, "device": "cpu"}
+    row = {"schema": 1, "kind": "contrast", "run": "r", "time": "t", "difference": -1.0, "low": -2.0, "high": -0.5}
+    rows.validate(row | fields | {"verdict": "better"})
+    with pytest.raises(rows.RowError, match="verdict='faster'"):
+        rows.validate(row | fields | {"verdict": "faster"})
+
+
 def test_rows_come_back_as_they_were_written(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     first, second = cell(case="a", samples=[1.0, 2.0]), cell(case="b", **{"axis.seq_len": 4, "error.out.max": 1e-7})

@@ -18,8 +18,9 @@ from bancada._suites import AA_SIZES
 from bancada.heartbeat import Current
 from bancada.parent import PARTS, ROWS, Parent, job_environment
 from bancada.settings import Job, Settings
-from bancada.suite import Device, KernelSuite
+from bancada.suite import AnySuite, Device
 from bancada.sweep import Planned
+from bancada.training import TrainingSuite
 
 AA_SUITE = "harness.aa"
 PLAN, CATALOGUE, LOG = "plan.json", "catalogue.json", "children.log"
@@ -44,7 +45,7 @@ class Campaign:
 
     name: str
     planned: Sequence[Planned]
-    suites: Mapping[str, KernelSuite]
+    suites: Mapping[str, AnySuite]
     device: Device
     settings: Settings
     command: str
@@ -181,16 +182,28 @@ def catalogue(planned: Sequence[Planned]) -> dict[str, Any]:
         "suites": [
             {
                 "id": suite.id,
+                "kind": suite.kind,
                 "title": suite.title,
                 "family": suite.family,
                 "question": suite.question,
                 "x_axis": suite.x_axis,
                 "axes": [{"name": axis.name, "unit": axis.unit, "scale": axis.scale} for axis in suite.axes],
                 "contenders": [{name: getattr(contender, name) for name in shown} for contender in suite.contenders],
+                **_of_training(suite),
             }
             for suite in suites
         ],
     }
+
+
+def _of_training(suite: AnySuite) -> dict[str, Any]:
+    """What only a training suite tells: its metrics, and what tuning may try."""
+    if not isinstance(suite, TrainingSuite):
+        return {}
+    spaces = {
+        contender.id: {name: str(what) for name, what in contender.space.items()} for contender in suite.contenders
+    }
+    return {"metrics": [dataclasses.asdict(metric) for metric in suite.metrics], "spaces": spaces}
 
 
 def _ceilings(campaign: Campaign, job: Job, when: str) -> ceilings.Ceilings:

@@ -11,7 +11,7 @@ from bancada import stats
 from bancada.ceilings import ABOVE_CEILING, CACHE_MULTIPLE
 from bancada.machine import last_cache_bytes
 from bancada.rows import MOST_SAMPLES, SCHEMA, Row
-from bancada.suite import Case, Contender, Device, KernelSuite, Work
+from bancada.suite import AnySuite, Case, Contender, Device, Work
 
 
 def row_id(suite: str, case: str, contender: str, device_name: str, threads: int) -> str:
@@ -29,7 +29,7 @@ def common(kind: str, run: str) -> Row:
     return {"schema": SCHEMA, "kind": kind, "run": run, "time": now()}
 
 
-def command(suite: KernelSuite, case: Case, device: Device) -> str:
+def command(suite: AnySuite, case: Case, device: Device) -> str:
     """The command that measures a case again, with all its contenders."""
     written = [(name, str(value).lower() if isinstance(value, bool) else value) for name, value in case.axes]
     sets = " ".join(f"--set {shlex.quote(f'{name}={value}')}" for name, value in written)
@@ -37,7 +37,7 @@ def command(suite: KernelSuite, case: Case, device: Device) -> str:
 
 
 def cell(
-    suite: KernelSuite,
+    suite: AnySuite,
     case: Case,
     contender: Contender,
     device: Device,

@@ -20,7 +20,7 @@ from bancada.machine import device as find_device
 from bancada.parent import ROWS
 from bancada.registry import discover
 from bancada.settings import Settings
-from bancada.suite import KernelSuite
+from bancada.suite import AnySuite
 from bancada.sweep import START_S, Block, Choice, Planned, Sweep, estimate_s, like, load, parse_sets, plan
 
 GUESSED_FLOPS_PER_S = {"cpu": 4e10, "cuda": 2e14}  # a core's, a GPU's: for the estimate before anything is measured
@@ -78,7 +78,7 @@ class Choices:
         return tuple(dataclasses.replace(block, budget_s=self.budget_s) for block in sweep.blocks)
 
 
-def _suites(extra: tuple[str, ...]) -> dict[str, KernelSuite]:
+def _suites(extra: tuple[str, ...]) -> dict[str, AnySuite]:
     for one in extra:
         if one.count(":") != 1:
             raise ValueError(f"--suites-from {one!r}: write MODULE:FUNCTION")

@@ -44,10 +44,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def _race_items(config: pytest.Config) -> list[Any]:
     from bancada.bench import RaceItem
     from bancada.registry import discover
+    from bancada.suite import KernelSuite
 
     worker = _worker(config)
     suites = discover(extra=worker.job.extra_suites)
-    return [RaceItem(worker, suites[planned.suite], planned) for planned in worker.job.cases]
+    chosen = [(suites[planned.suite], planned) for planned in worker.job.cases]
+    return [RaceItem(worker, suite, planned) for suite, planned in chosen if isinstance(suite, KernelSuite)]
 
 
 def _worker(config: pytest.Config) -> Any:
@@ -71,12 +73,14 @@ def _plain_items(family: str | None) -> list[Any]:
     from bancada.machine import device
     from bancada.registry import discover
     from bancada.settings import Settings
+    from bancada.suite import KernelSuite
 
     chosen, settings = device(), Settings()
     suites = [suite for suite in discover().values() if family in (None, suite.family)]
     return [
         PlainItem(suite, suite.case(), contender, chosen, settings)
         for suite in suites
+        if isinstance(suite, KernelSuite)
         for contender in suite.contenders
     ]
 

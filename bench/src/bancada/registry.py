@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import EntryPoint, entry_points
 
-from bancada.suite import KernelSuite
+from bancada.suite import AnySuite
 
 GROUP = "bancada.suites"
 
@@ -15,14 +15,14 @@ class DuplicateSuite(ValueError):
     """Two registrations of one suite id."""
 
 
-def discover(points: Iterable[EntryPoint] | None = None, extra: Sequence[str] = ()) -> dict[str, KernelSuite]:
+def discover(points: Iterable[EntryPoint] | None = None, extra: Sequence[str] = ()) -> dict[str, AnySuite]:
     """Every registered suite by id. Two suites of one id are an error, never an overwrite.
 
     Args:
         points: the entry points; those of the installed packages where None.
         extra: further `module:function` registrations, for suites of one's own.
     """
-    found: dict[str, KernelSuite] = {}
+    found: dict[str, AnySuite] = {}
     owners: dict[str, str] = {}
     named = list(points if points is not None else entry_points(group=GROUP))
     named += [EntryPoint(name=one, value=one, group=GROUP) for one in extra]
@@ -44,7 +44,7 @@ def unknown(what: str, name: str, known: Sequence[str]) -> ValueError:
     return ValueError(f"{what} {name!r} is not known: {hint}")
 
 
-def choose(suites: Mapping[str, KernelSuite], suite_id: str) -> KernelSuite:
+def choose(suites: Mapping[str, AnySuite], suite_id: str) -> AnySuite:
     """The suite of that id; ValueError with near names where there is none."""
     if suite_id not in suites:
         raise unknown("suite", suite_id, list(suites))

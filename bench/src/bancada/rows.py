@@ -1,10 +1,13 @@
 """The rows a sweep writes: `rows.jsonl`, one JSON object a line, scalars only (raw samples capped).
 
-Schema version 1. Five kinds of row:
+Schema version 1. The kinds of row:
 
 `run`      the head: environment (`env.*`), versions (`version.*`), sweep, command.
 `cell`     one contender at one case: a status, the measures, the errors, how to measure it again.
 `pair`     two contenders of one case, compared round by round: ratio of times a/b, interval, verdict.
+`trial`    one point of a contender's search space, tried in tuning: what it reached, and what it cost.
+`curve`    one training run of one contender from one seed: losses and metrics along the way.
+`contrast` two contenders' outcomes at one case over the seeds: difference a - b, interval, verdict.
 `ceiling`  what this machine reaches: `matmul` in FLOP/s, `copy` in bytes/s, by dtype, before and after.
 `aa`       identical contenders raced: how many comparisons, how many false verdicts.
 `end`      the foot: how long the parts took.
@@ -26,6 +29,7 @@ from typing import Any
 SCHEMA = 1
 STATUSES = ("ok", "unsupported", "incorrect", "out_of_memory", "timeout", "crashed", "unstable")
 VERDICTS = ("faster", "slower", "too close to call")
+OUTCOMES = ("better", "worse", "too close to call")
 MOST_SAMPLES = 200
 LONGEST_TEXT = 4_000
 
@@ -43,6 +47,18 @@ _REQUIRED: dict[str, dict[str, tuple[type, ...]]] = {
         "suite": (str,), "case": (str,), "a": (str,), "b": (str,), "ratio": (float, int), "low": (float, int),
         "high": (float, int), "verdict": (str,), "rounds": (int,), "device": (str,),
     },
+    "trial": {
+        "suite": (str,), "case": (str,), "contender": (str,), "trial": (int,), "seed": (int,), "status": (str,),
+        "reason": (str,), "updates": (int,), "seconds": (float, int), "device": (str,),
+    },
+    "curve": {
+        "suite": (str,), "case": (str,), "contender": (str,), "seed": (int,), "status": (str,), "reason": (str,),
+        "updates": (list,), "seconds": (list,), "train": (list,), "evaluated": (list,), "device": (str,),
+    },
+    "contrast": {
+        "suite": (str,), "case": (str,), "a": (str,), "b": (str,), "measure": (str,), "difference": (float, int),
+        "low": (float, int), "high": (float, int), "verdict": (str,), "seeds": (int,), "device": (str,),
+    },
     "ceiling": {"name": (str,), "dtype": (str,), "when": (str,), "value": (float, int), "device": (str,)},
     "aa": {"suite": (str,), "case": (str,), "comparisons": (int,), "false_verdicts": (int,), "device": (str,)},
     "end": {"wall_s": (float, int)},
@@ -54,9 +70,10 @@ _MEASURES: dict[str, tuple[type, ...]] = {
     "compute_share": (float, int), "bandwidth_share": (float, int),
     "error_max": (float, int), "error_rel": (float, int), "grad_error_max": (float, int),
     "grad_error_rel": (float, int), "error_limit_share": (float, int), "precision": (str,),
-    "backend": (str,), "label": (str,), "reference": (bool,),
+    "backend": (str,), "label": (str,), "reference": (bool,), "samples": (list,),
 }  # fmt: skip
-_OPEN_PREFIXES = ("axis.", "error.", "measure.", "env.", "version.", "note.")
+_OPEN_PREFIXES = ("axis.", "error.", "measure.", "env.", "version.", "note.", "hyper.")
+_LISTS = ("samples", "updates", "seconds", "train", "evaluated")
 
 
 class RowError(ValueError):
@@ -76,8 +93,9 @@ def validate(row: Mapping[str, Any]) -> None:
             raise RowError(f"{kind} row lacks {name}")
         _check_type(name, row[name], types)
     for name, value in row.items():
-        if name == "samples":
-            _check_samples(value)
+        if isinstance(value, list) and (name in _LISTS or name.startswith("metric.")):
+            _check_numbers(name, value)
+            _check_type(name, value, required.get(name, (list,)))
         elif name in _MEASURES:
             _check_type(name, value, _MEASURES[name])
         elif not isinstance(value, (str, int, float, bool)) and value is not None:
@@ -97,6 +115,13 @@ def _check_words(row: Mapping[str, Any]) -> None:
             raise RowError("a cell of status ok needs time_s")
         if row["status"] != "ok" and not row["reason"]:
             raise RowError(f"a cell of status {row['status']} needs a reason")
+    if row["kind"] in ("trial", "curve"):
+        if row["status"] not in STATUSES:
+            raise RowError(f"status={row['status']!r}: allowed are {', '.join(STATUSES)}")
+        if row["status"] != "ok" and not row["reason"]:
+            raise RowError(f"a {row['kind']} of status {row['status']} needs a reason")
+    if row["kind"] == "contrast" and row["verdict"] not in OUTCOMES:
+        raise RowError(f"verdict={row['verdict']!r}: allowed are {', '.join(OUTCOMES)}")
     if row["kind"] == "pair" and row["verdict"] not in VERDICTS:
         raise RowError(f"verdict={row['verdict']!r}: allowed are {', '.join(VERDICTS)}")
 
@@ -106,11 +131,11 @@ def _check_type(name: str, value: object, types: tuple[type, ...]) -> None:
         raise RowError(f"{name}={value!r}: must be {' or '.join(kind.__name__ for kind in types)}")
 
 
-def _check_samples(value: object) -> None:
-    if not isinstance(value, list) or len(value) > MOST_SAMPLES:
-        raise RowError(f"samples: must be a list of at most {MOST_SAMPLES} numbers")
-    if not all(isinstance(sample, (int, float)) and math.isfinite(sample) for sample in value):
-        raise RowError("samples: must be finite numbers")
+def _check_numbers(name: str, values: list[object]) -> None:
+    if len(values) > MOST_SAMPLES:
+        raise RowError(f"{name}: must be a list of at most {MOST_SAMPLES} numbers")
+    if not all(isinstance(value, (int, float)) and math.isfinite(value) for value in values):
+        raise RowError(f"{name}: must be finite numbers")
 
 
 def append(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:

@@ -24,6 +24,9 @@ class Settings:
         compile_limit_s: the same for building a contender and its first call.
         oracle_limit_s: the same for the float64 answer.
         seed: of inputs, shuffles and bootstraps.
+        seeds: runs of a training suite, each with other first weights and batches.
+        trials: points of its search space that each contender of a training suite tries.
+        update_limit_s: a training update, or a step of ranks, that takes longer is a hang.
     """
 
     rounds: int = 30
@@ -35,6 +38,9 @@ class Settings:
     compile_limit_s: float = 300.0
     oracle_limit_s: float = 900.0
     seed: int = 0
+    seeds: int = 3
+    trials: int = 4
+    update_limit_s: float = 60.0
 
     def __post_init__(self) -> None:
         for name in (
@@ -46,6 +52,9 @@ class Settings:
             "call_limit_s",
             "compile_limit_s",
             "oracle_limit_s",
+            "update_limit_s",
+            "seeds",
+            "trials",
         ):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name}={getattr(self, name)!r}: must be above 0")

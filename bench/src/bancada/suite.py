@@ -11,7 +11,7 @@ import dataclasses
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeVar
 
 if TYPE_CHECKING:
     import torch
@@ -171,17 +171,18 @@ def runs_anywhere(case: Case, device: Device) -> str | None:
     return None
 
 
+BuildT = TypeVar("BuildT")
+
+
 @dataclass(frozen=True)
-class Contender:
-    """One way of doing the work of a suite.
+class Entry(Generic[BuildT]):
+    """One way of doing the work of a suite, whatever the suite's kind.
 
     Args:
         id: unique inside its suite (`flash-tiled`, `torch-sdpa`).
         technique: the id of the technique it realises.
         origin: `bancada` for ours, `peer` for a library's.
-        build: `build(case, inputs) -> run`. `inputs` are this contender's own copies, on the device;
-            `run()` does the work once and returns the outputs by name. It imports its library itself,
-            and must not change the inputs (unless the suite says it does).
+        build: makes what the suite measures; it imports its library itself. Each kind says what it is called with.
         requires: distributions that must be installed (`("torchao",)`).
         supports: None, or the reason why it cannot run this case on this device.
         label: what a person reads.
@@ -194,7 +195,7 @@ class Contender:
     id: str
     technique: str
     origin: Origin
-    build: Callable[[Case, Tensors], Run] = field(repr=False)
+    build: BuildT = field(repr=False)
     requires: tuple[str, ...] = ()
     supports: Callable[[Case, Device], str | None] = field(default=runs_anywhere, repr=False)
     label: str = ""
@@ -210,6 +211,15 @@ class Contender:
 
 
 @dataclass(frozen=True)
+class Contender(Entry[Callable[[Case, Tensors], Run]]):
+    """A contender of a kernel suite.
+
+    `build(case, inputs) -> run`: `inputs` are on the device, the same memory for all contenders; `run()` does the
+    work once and returns the outputs by name. It must not change the inputs (unless the suite says it does).
+    """
+
+
+@dataclass(frozen=True)
 class Work:
     """Floating-point operations and least bytes moved of one call."""
 
@@ -217,25 +227,25 @@ class Work:
     bytes: float
 
 
-@dataclass(frozen=True)
-class KernelSuite:
-    """Time, memory and error of one call.
+EntryT = TypeVar("EntryT", bound=Entry[Any])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Suite(Generic[EntryT]):
+    """What suites of every kind declare.
 
     Args:
         id: `family.name`.
         axes: in the order in which a case id writes them.
         defaults: the value of each axis where a sweep names none; the plain benchmarks run this case.
-        inputs: `inputs(case, device, seed)`: fresh random tensors by name.
-        oracle: `oracle(case, inputs)`: every output and gradient in float64, by name.
-        tolerance: `tolerance(case, inputs, answer)`: the largest |x - ref| allowed, by output name.
-        work: operations and bytes; the one function for all contenders.
+        work: operations and bytes of one call (a training suite: one update); the one function for all contenders.
         contenders: unique ids.
         x_axis: the axis that matters, on which charts are drawn.
-        mutates: inputs that a call may change.
-        static: inputs that `build` may work on before the first call (weights it quantises): they never change.
-        stateful: a call goes on from the one before (an optimizer's step): it is judged after a `reset()`.
         small: axis values for a case that is checked in a test's time.
+        valid: None, or the reason why a combination of axis values makes no case.
     """
+
+    kind: ClassVar[str]
 
     id: str
     title: str
@@ -243,16 +253,10 @@ class KernelSuite:
     question: str
     axes: tuple[Axis, ...]
     defaults: Mapping[str, Scalar]
-    inputs: Callable[[Case, str, int], Tensors] = field(repr=False)
-    oracle: Callable[[Case, Tensors], Tensors] = field(repr=False)
-    tolerance: Callable[[Case, Tensors, Tensors], Mapping[str, float]] = field(repr=False)
     work: Callable[[Case], Work] = field(repr=False)
     techniques: tuple[Technique, ...]
-    contenders: tuple[Contender, ...]
+    contenders: tuple[EntryT, ...]
     x_axis: str
-    mutates: tuple[str, ...] = ()
-    static: tuple[str, ...] = ()
-    stateful: bool = False
     small: Mapping[str, Scalar] = field(default_factory=dict)
     valid: Callable[[Case], str | None] = field(default=lambda case: None, repr=False)
 
@@ -279,7 +283,7 @@ class KernelSuite:
                 return axis
         raise ValueError(f"suite {self.id} has no axis {name!r}: it has {', '.join(axis.name for axis in self.axes)}")
 
-    def contender(self, contender_id: str) -> Contender:
+    def contender(self, contender_id: str) -> EntryT:
         """The contender of that id; ValueError where there is none."""
         for contender in self.contenders:
             if contender.id == contender_id:
@@ -299,9 +303,35 @@ class KernelSuite:
             raise ValueError(f"suite {self.id}, case {case.id}: {reason}")
         return case
 
-    def with_contenders(self, contenders: Sequence[Contender]) -> KernelSuite:
+    def with_contenders(self, contenders: Sequence[EntryT]) -> Self:
         """The same suite with other contenders (planted cheats in tests, a choice in a sweep)."""
         return dataclasses.replace(self, contenders=tuple(contenders))
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelSuite(Suite[Contender]):
+    """Time, memory and error of one call.
+
+    Args:
+        inputs: `inputs(case, device, seed)`: fresh random tensors by name.
+        oracle: `oracle(case, inputs)`: every output and gradient in float64, by name.
+        tolerance: `tolerance(case, inputs, answer)`: the largest |x - ref| allowed, by output name.
+        mutates: inputs that a call may change.
+        static: inputs that `build` may work on before the first call (weights it quantises): they never change.
+        stateful: a call goes on from the one before (an optimizer's step): it is judged after a `reset()`.
+    """
+
+    kind = "kernel"
+
+    inputs: Callable[[Case, str, int], Tensors] = field(repr=False)
+    oracle: Callable[[Case, Tensors], Tensors] = field(repr=False)
+    tolerance: Callable[[Case, Tensors, Tensors], Mapping[str, float]] = field(repr=False)
+    mutates: tuple[str, ...] = ()
+    static: tuple[str, ...] = ()
+    stateful: bool = False
+
+
+AnySuite = Suite[Any]
 
 
 def _unique(what: str, values: Sequence[str]) -> None:

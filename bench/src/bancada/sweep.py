@@ -28,9 +28,9 @@ from typing import Any
 
 from bancada.registry import choose, unknown
 from bancada.settings import JobCase, Settings
-from bancada.suite import Case, Device, KernelSuite, Scalar
+from bancada.suite import AnySuite, Case, Device, Scalar
 
-Suites = Mapping[str, KernelSuite]
+Suites = Mapping[str, AnySuite]
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Sweep:
 class Planned:
     """A case with the contenders that are to be measured at it."""
 
-    suite: KernelSuite
+    suite: AnySuite
     case: Case
     contenders: tuple[str, ...]
     budget_s: float
@@ -219,7 +219,7 @@ def _all_used(choice: Choice, blocks: Sequence[Block], suites: Suites) -> None:
 
 
 def _cases(
-    block: Block, suite: KernelSuite, settings: Settings, choice: Choice, optional: Mapping[str, Sequence[str]]
+    block: Block, suite: AnySuite, settings: Settings, choice: Choice, optional: Mapping[str, Sequence[str]]
 ) -> list[Planned]:
     own = {axis.name for axis in suite.axes}
     values: dict[str, list[Scalar]] = {

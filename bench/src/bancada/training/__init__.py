@@ -1,0 +1,25 @@
+"""Training runs as a suite: to a budget, over several seeds, equally tuned; curves, quality, time and memory."""
+
+from bancada.training.declare import (
+    Budget,
+    Hyper,
+    Learner,
+    Metric,
+    Range,
+    Space,
+    Task,
+    TrainingContender,
+    TrainingSuite,
+)
+
+__all__ = [
+    "Budget",
+    "Hyper",
+    "Learner",
+    "Metric",
+    "Range",
+    "Space",
+    "Task",
+    "TrainingContender",
+    "TrainingSuite",
+]
