@@ -189,21 +189,19 @@ def catalogue(planned: Sequence[Planned]) -> dict[str, Any]:
                 "x_axis": suite.x_axis,
                 "axes": [{"name": axis.name, "unit": axis.unit, "scale": axis.scale} for axis in suite.axes],
                 "contenders": [{name: getattr(contender, name) for name in shown} for contender in suite.contenders],
-                **_of_training(suite),
+                "metrics": [dataclasses.asdict(metric) for metric in suite.metrics],
+                "spaces": _spaces(suite),
             }
             for suite in suites
         ],
     }
 
 
-def _of_training(suite: AnySuite) -> dict[str, Any]:
-    """What only a training suite tells: its metrics, and what tuning may try."""
+def _spaces(suite: AnySuite) -> dict[str, dict[str, str]]:
+    """What tuning may try, by contender and hyperparameter; empty for a suite that trains nothing."""
     if not isinstance(suite, TrainingSuite):
         return {}
-    spaces = {
-        contender.id: {name: str(what) for name, what in contender.space.items()} for contender in suite.contenders
-    }
-    return {"metrics": [dataclasses.asdict(metric) for metric in suite.metrics], "spaces": spaces}
+    return {contender.id: {name: str(what) for name, what in contender.space.items()} for contender in suite.contenders}
 
 
 def _ceilings(campaign: Campaign, job: Job, when: str) -> ceilings.Ceilings:

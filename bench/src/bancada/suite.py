@@ -227,6 +227,20 @@ class Work:
     bytes: float
 
 
+@dataclass(frozen=True)
+class Metric:
+    """A figure beside time and memory, and which way is better.
+
+    `name` is a key of what a training task's `evaluate` returns, or of a kernel suite's `measure.NAME` outputs.
+    """
+
+    name: str
+    title: str
+    unit: str = ""
+    better: Literal["lower", "higher"] = "lower"
+    scale: Literal["log", "linear"] = "linear"
+
+
 EntryT = TypeVar("EntryT", bound=Entry[Any])
 
 
@@ -241,6 +255,7 @@ class Suite(Generic[EntryT]):
         work: operations and bytes of one call (a training suite: one update); the one function for all contenders.
         contenders: unique ids.
         x_axis: the axis that matters, on which charts are drawn.
+        metrics: figures of its own that the report draws beside time and memory, the most telling first.
         small: axis values for a case that is checked in a test's time.
         valid: None, or the reason why a combination of axis values makes no case.
     """
@@ -257,6 +272,7 @@ class Suite(Generic[EntryT]):
     techniques: tuple[Technique, ...]
     contenders: tuple[EntryT, ...]
     x_axis: str
+    metrics: tuple[Metric, ...] = ()
     small: Mapping[str, Scalar] = field(default_factory=dict)
     valid: Callable[[Case], str | None] = field(default=lambda case: None, repr=False)
 

@@ -1,10 +1,10 @@
 """Training runs as a suite: to a budget, over several seeds, equally tuned; curves, quality, time and memory."""
 
+from bancada.suite import Metric
 from bancada.training.declare import (
     Budget,
     Hyper,
     Learner,
-    Metric,
     Range,
     Space,
     Task,

@@ -54,16 +54,6 @@ class Learner(Protocol):
 
 
 @dataclass(frozen=True)
-class Metric:
-    """A figure that `Task.evaluate` returns, and which way is better."""
-
-    name: str
-    title: str
-    unit: str = ""
-    better: Literal["lower", "higher"] = "lower"
-
-
-@dataclass(frozen=True)
 class Range:
     """A stretch of a hyperparameter, searched evenly on its scale."""
 
@@ -120,7 +110,6 @@ class TrainingSuite(Suite[TrainingContender]):
     Args:
         task: `task(case, device, seed)`: what is learnt; the seed decides first weights and batches.
         budget: how long a run of a case goes.
-        metrics: what is reported, the judged one first.
         target: the value of the judged metric to be reached, or None.
         evaluations: how often a run is evaluated on its way (and once before it).
         tuning_share: the share of the budget that a tuning trial gets.
@@ -130,7 +119,6 @@ class TrainingSuite(Suite[TrainingContender]):
 
     task: Callable[[Case, str, int], Task] = field(repr=False)
     budget: Callable[[Case], Budget] = field(repr=False)
-    metrics: tuple[Metric, ...]
     target: Callable[[Case], float | None] = field(default=lambda case: None, repr=False)
     evaluations: int = 10
     tuning_share: float = 0.5
