@@ -7,7 +7,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-# importlib mode puts no test folder there: the pool and the jobs live here. Spawned ranks inherit the path.
+# importlib mode puts no test folder there: the pool and the jobs live here. Ranks inherit the path.
 sys.path.insert(0, str(Path(__file__).parent))
 
 from parallel_pool import Pool

@@ -19,6 +19,9 @@ import torch
 import torch.distributed as dist
 
 JOB_S = 150.0  # a machine may be stopped for a while
+PRELOADED = ["torch", "torch.distributed.device_mesh", "torch._dynamo", "bancada_parallelism"]
+"""Imported once, by the server that ranks are forked from, which computes nothing: an import takes seconds a rank.
+An optimizer's first step imports dynamo."""
 
 
 class RankError(Exception):
@@ -53,7 +56,8 @@ class Pool:
         self.processes: list[Any] = []
 
     def _start(self) -> None:
-        context = multiprocessing.get_context("spawn")
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(PRELOADED)
         self._store = dist.TCPStore("127.0.0.1", 0, None, is_master=True, wait_for_workers=False)
         self._pipes = []
         for rank in range(self.ranks):

@@ -9,7 +9,7 @@ from parallel_pool import Pool
 
 from bancada_parallelism import RankWatch
 
-TIMEOUT_S = 5.0
+TIMEOUT_S = 4.0
 
 
 @pytest.mark.parametrize("how", ["raises", "is killed", "sleeps"])
