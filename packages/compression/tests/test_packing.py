@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bancada_compression import pack, unpack
-from bancada_compression.packing import BITS, ORDERS, packed_bytes
+from bancada_compression.packing import BITS, ORDERS, decode, packed_bytes
 from bancada_compression.packing.reference import pack_reference, unpack_reference
 
 widths, orders = st.sampled_from(BITS), st.sampled_from(ORDERS)
@@ -30,6 +30,19 @@ def test_packing_is_that_of_the_definition_gptqmodel2251(made, order: str, dtype
     assert packed.shape[-1] == packed_bytes(codes.shape[-1], bits) and packed.dtype == torch.uint8
     assert unpack(packed, bits, codes.shape[-1], order).tolist() == rows
     assert [unpack_reference(row, bits, order, codes.shape[-1]) for row in packed.tolist()] == rows
+
+
+@given(made=rows_of_codes(), order=orders, dtype=st.sampled_from([torch.float32, torch.float64]))
+def test_decoding_is_the_level_of_each_code_gptqmodel2251(made, order: str, dtype: torch.dtype) -> None:  # type: ignore[no-untyped-def]
+    """The fast look-up against the definition, of levels with no two alike; from bytes that lie apart, too."""
+    rows, bits = made
+    packed = pack(torch.tensor(rows, dtype=torch.int64), bits, order)
+    levels = tuple((-1) ** code * 1.1**code for code in range(1 << bits))
+    right = torch.tensor([[levels[code] for code in row] for row in rows], dtype=torch.float64).to(dtype)
+    apart = torch.stack([packed, ~packed], dim=-1)[..., 0]
+    for stored in (packed, apart):
+        found = decode(stored, bits, right.shape[1], levels, dtype, order)
+        assert found.dtype == dtype and found.tolist() == right.view(found.shape).tolist()
 
 
 @pytest.mark.parametrize("order", ORDERS)

@@ -121,7 +121,7 @@ class QuantizedLinear(nn.Module):
         if x.shape[:-1].numel() == 0 or weight.shape[0] <= _rows_a_block(weight):
             return F.linear(x, weight.dequantize(x.dtype))
         out = x.new_empty(*x.shape[:-1], weight.shape[0])
-        for first, last in _blocks(weight):
+        for first, last in blocks(weight):
             out[..., first:last] = F.linear(x, weight.dequantize_rows(first, last, x.dtype))
         return out
 
@@ -164,7 +164,7 @@ class _Product(torch.autograd.Function):
         weight = ctx.weight
         summing = torch.promote_types(grad.dtype, torch.float32)
         dx = torch.zeros(*grad.shape[:-1], weight.shape[1], dtype=summing, device=grad.device)
-        for first, last in _blocks(weight):
+        for first, last in blocks(weight):
             dx += grad[..., first:last] @ weight.dequantize_rows(first, last, grad.dtype)
         return dx.to(ctx.dtype), None, None
 
@@ -173,7 +173,8 @@ def _rows_a_block(weight: QuantizedWeight) -> int:
     return max(1, BLOCK_NUMBERS // weight.shape[1])
 
 
-def _blocks(weight: QuantizedWeight) -> Iterator[tuple[int, int]]:
+def blocks(weight: QuantizedWeight) -> Iterator[tuple[int, int]]:
+    """The rows, first and after the last, that are multiplied at a time."""
     rows = _rows_a_block(weight)
     for first in range(0, weight.shape[0], rows):
         yield first, min(first + rows, weight.shape[0])

@@ -46,7 +46,7 @@ def _ours(make: Callable[[int, Tensor], Any], bits: int, weight: Tensor) -> tupl
 def _int8(bits: int, weight: Tensor) -> Any:
     import bancada_compression as ours
 
-    return ours.QuantizedLinear(ours.quantize_int8(weight))
+    return ours.Int8().layer(weight)
 
 
 def _w8a8(bits: int, weight: Tensor) -> Any:

@@ -17,7 +17,7 @@ from torch import nn
 
 from bancada_compression._check import check_choice, check_count, check_flag, check_matrix, working_dtype
 from bancada_compression._typing import Float, Tensor
-from bancada_compression.packing import BITS, Order, pack, unpack
+from bancada_compression.packing import BITS, Order, decode, pack, unpack
 from bancada_compression.quantized import QuantizedLinear, QuantizedWeight
 
 TINY = torch.finfo(torch.float32).tiny
@@ -43,12 +43,12 @@ class GroupwiseWeight(QuantizedWeight):
         """Rows first to last - 1 of the matrix."""
         columns, groups = self.shape[1], self.scale.shape[1]
         working = working_dtype(dtype)
-        codes = unpack(self.codes[first:last], self.bits, columns, self.order)
-        codes = F.pad(codes, (0, groups * self.group_size - columns)) if columns % self.group_size else codes
-        numbers = codes.reshape(-1, groups, self.group_size).to(working)
-        if self.zero is None:
-            numbers -= 1 << (self.bits - 1)
-        else:
+        middle = 0 if self.zero is not None else 1 << (self.bits - 1)
+        levels = tuple(float(code - middle) for code in range(1 << self.bits))
+        numbers = decode(self.codes[first:last], self.bits, columns, levels, working, self.order)
+        numbers = F.pad(numbers, (0, groups * self.group_size - columns)) if columns % self.group_size else numbers
+        numbers = numbers.reshape(-1, groups, self.group_size)
+        if self.zero is not None:
             numbers -= unpack(self.zero[first:last], self.bits, groups, self.order)[..., None].to(working)
         numbers *= self.scale[first:last, :, None].to(working)
         return numbers.flatten(1)[:, :columns].to(dtype)

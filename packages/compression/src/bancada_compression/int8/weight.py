@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from bancada_compression._check import check_matrix, working_dtype
 from bancada_compression._typing import Float, Tensor
 from bancada_compression._typing import Int8 as Int8Array
-from bancada_compression.quantized import QuantizedLinear, QuantizedWeight
+from bancada_compression.quantized import QuantizedLinear, QuantizedWeight, blocks
 
 LARGEST = 127
 TINY = torch.finfo(torch.float32).tiny
@@ -66,7 +67,23 @@ def quantize_int8(weight: Float[Tensor, "out in"]) -> Int8Weight:
 
 
 class Int8Linear(QuantizedLinear):
-    """A linear layer with an int8 weight; the activations stay as they are."""
+    """A linear layer with an int8 weight; the activations stay as they are.
+
+    The scale of an output channel multiplies the output, not the weight: X W^T = (X Q^T) s. Not in float16, where sums
+    up to 127 times as large could pass its largest number.
+    """
+
+    @staticmethod
+    def product(x: Tensor, weight: QuantizedWeight) -> Tensor:
+        """(X Q^T) s, block by block."""
+        assert isinstance(weight, Int8Weight)
+        if x.dtype == torch.float16 or x.numel() == 0:
+            return QuantizedLinear.product(x, weight)
+        out = x.new_empty(*x.shape[:-1], weight.shape[0])
+        for first, last in blocks(weight):
+            part = F.linear(x, weight.codes[first:last].to(x.dtype))
+            torch.mul(part, weight.scale[first:last].to(working_dtype(x.dtype)), out=out[..., first:last])
+        return out
 
 
 @dataclass(frozen=True)

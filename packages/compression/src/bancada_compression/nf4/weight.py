@@ -16,7 +16,7 @@ from torch import nn
 
 from bancada_compression._check import check_count, check_flag, check_matrix, working_dtype
 from bancada_compression._typing import Float, Tensor
-from bancada_compression.packing import pack
+from bancada_compression.packing import decode, pack
 from bancada_compression.quantized import QuantizedLinear, QuantizedWeight
 
 # The levels as appendix E prints them. They are fixed numbers: computed anew from the normal quantiles they differ by
@@ -52,17 +52,11 @@ class NF4Weight(QuantizedWeight):
         begin, end = first * columns // self.block_size, -(-last * columns // self.block_size)
         start = begin * self.block_size  # a block is even: it begins with a byte
         codes = self.codes[start // 2 : end * self.block_size // 2]
-        pairs = F.embedding(codes.to(torch.int32), _pairs(codes.device).to(working)).flatten()
+        pairs = decode(codes[None], 4, 2 * codes.numel(), LEVELS, working, "big").flatten()
         short = (end - begin) * self.block_size - pairs.numel()
         blocks = (F.pad(pairs, (0, short)) if short else pairs).view(end - begin, self.block_size)
-        numbers = (blocks * self.absmax_of(begin, end)[:, None].to(working)).flatten()
+        numbers = blocks.mul_(self.absmax_of(begin, end)[:, None].to(working)).flatten()
         return numbers[first * columns - start : last * columns - start].view(last - first, columns).to(dtype)
-
-
-def _pairs(device: torch.device) -> Tensor:
-    """The two levels of every byte, [256, 2]: one look-up gives two numbers."""
-    levels = torch.tensor(LEVELS, device=device)
-    return torch.stack([levels.repeat_interleave(16), levels.repeat(16)], dim=1)
 
 
 def quantize_nf4(weight: Float[Tensor, "out in"], block_size: int = 64) -> NF4Weight:
