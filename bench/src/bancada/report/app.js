@@ -76,13 +76,14 @@ function refresh() {
   belowCards();
 }
 
+const SECTIONS = { kernel: suiteSection, training: trainingSection, ranks: ranksSection };
 const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
 function familySection(family, cells) {
   const section = el("section", { class: "family", id: `family-${family}` }, el("h2", {}, capital(family)));
   for (const suite of SUITES.values()) {
     const mine = cells.filter((c) => c.suite === suite.id);
-    if (mine.length) section.append(suiteSection(suite, mine));
+    if (mine.length) section.append((SECTIONS[suite.kind] || suiteSection)(suite, mine));
   }
   return section;
 }

@@ -28,6 +28,9 @@ def payload(runs: Sequence[Loaded], found: Sequence[Verdict]) -> dict[str, Any]:
         "cells": table(cells, skip=("schema", "kind", "samples")),
         "samples": _samples(cells),
         "pairs": table([_pair(row) for run in runs for row in run.rows if row["kind"] == "pair"]),
+        "contrasts": table([_contrast(row) for run in runs for row in run.rows if row["kind"] == "contrast"]),
+        "curves": [_curve(row) for run in runs for row in run.rows if row["kind"] == "curve"],
+        "trials": table([_small(row) for run in runs for row in run.rows if row["kind"] == "trial"]),
         "ceilings": [_small(row) for run in runs for row in run.rows if row["kind"] == "ceiling"],
         "catalogue": merged_catalogue(runs),
         "verdicts": [{"suite": v.suite, "run": v.run, "device": v.device} for v in found],
@@ -99,6 +102,21 @@ def _shown(samples: list[float], raw: bool) -> list[Any]:
 def _pair(row: Row) -> Row:
     names = ("run", "device", "suite", "case", "a", "b", "ratio", "low", "high", "verdict", "rounds")
     return {name: row[name] for name in names}
+
+
+def _contrast(row: Row) -> Row:
+    names = ("run", "device", "suite", "case", "measure", "a", "b", "difference", "low", "high", "verdict", "seeds")
+    return {name: row[name] for name in names}
+
+
+def _curve(row: Row) -> Row:
+    """A training run's row, its lists at four significant digits."""
+    names = ("schema", "kind", "time", "samples")
+    return {
+        name: [rounded(float(f"{number:.4g}")) for number in value] if isinstance(value, list) else rounded(value)
+        for name, value in row.items()
+        if name not in names
+    }
 
 
 def _small(row: Row) -> Row:

@@ -52,10 +52,10 @@ function strip(cell) {
 function rivalsOf(cell) {
   const others = measured(CELLS.filter((c) => c.caseKey === cell.caseKey && c !== cell));
   if (cell.status !== "ok") return "";
-  return others
-    .map((c) => `${sayVerdict(compare(cell, c))} ${compare(cell, c).verdict === LEVEL ? "with" : "than"} ${c.label}`)
-    .join("; ");
+  return others.map((c) => `${sayVerdict(compare(cell, c))} ${linked(compare(cell, c))} ${c.label}`).join("; ");
 }
+const sayMeasure = (name, value) =>
+  typeof value !== "number" ? value : /bytes/.test(name) ? sayBytes(value) : digits(value, 4);
 function factsOf(cell) {
   const some = (value, say) => (value == null ? "" : say(value));
   const named = (prefix, say) =>
@@ -86,6 +86,8 @@ function factsOf(cell) {
     ["error, relative", some(cell.error_rel, sayError)],
     ["share of the tolerance used", some(cell.error_limit_share, sayShare)],
     ["errors by name", named("error.", (name, value) => `${name} ${sayError(value)}`)],
+    ["figures of its own", named("measure.", (name, value) => `${name} ${sayMeasure(name, value)}`)],
+    ["tuned to", named("hyper.", (name, value) => `${name} ${typeof value === "number" ? digits(value) : value}`)],
     ["notes", named("note.", (name, value) => `${name}: ${value}`)],
     ["precision", cell.precision],
     ["backend", cell.backend],

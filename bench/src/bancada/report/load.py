@@ -75,6 +75,12 @@ def _identity(row: Row, number: int) -> tuple[Any, ...]:
         return "cell", row["run"], row["device"], row["suite"], row["case"], row["contender"]
     if row["kind"] == "pair":
         return "pair", row["run"], row["device"], row["suite"], row["case"], *sorted((row["a"], row["b"]))
+    if row["kind"] == "contrast":
+        place = row["run"], row["device"], row["suite"], row["case"], row["measure"]
+        return "contrast", *place, *sorted((row["a"], row["b"]))
+    if row["kind"] in ("curve", "trial"):
+        number_of_it = row["seed"] if row["kind"] == "curve" else row["trial"]
+        return row["kind"], row["run"], row["device"], row["suite"], row["case"], row["contender"], number_of_it
     if row["kind"] == "ceiling":
         return "ceiling", row["run"], row["device"], row["name"], row["dtype"], row["when"]
     return row["kind"], number

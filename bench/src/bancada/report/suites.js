@@ -57,14 +57,16 @@ function suiteSection(suite, cells) {
   if (cases.length > 1 && cases.some((one) => measured(one).length > 1)) {
     const xs = xName ? inOrder(unique(cells.map((c) => c.axes[xName]))) : [null];
     const note =
-      "How far ahead of the next; “=” where paired rounds cannot tell them apart. Click one to see what it costs.";
+      "How far ahead of the next; “=” where they are level, “or” where nothing is decided. Click one to see what it costs.";
     section.append(
       el("h4", {}, "Who is fastest where"),
       moreOf(facets, MOST_MAP_ROWS, "rows", (some) => winMap(some, xs, xName, jump)),
       el("p", { class: "note" }, note),
     );
   }
-  section.append(panels(cells, facets, xName, fixed, reference), cost);
+  section.append(
+    ...[panels(cells, facets, xName, fixed, reference), measurePanels(suite, cells), cost].filter(Boolean),
+  );
   const size = (one) => (xName ? one[0].axes[xName] : 0);
   show(cases.reduce((a, b) => ((measured(b).length - measured(a).length || size(b) - size(a)) > 0 ? b : a)));
   section.append(el("h4", {}, "All figures"), cellTable(cells, [xName, ...varying].filter(Boolean), reference));
@@ -235,6 +237,11 @@ function cardCharts() {
     );
     card.hidden = !cells.length;
     if (!measured(cells).length) return;
+    const special = { training: trainingCard, ranks: ranksCard }[SUITES.get(verdict.suite).kind];
+    if (special) {
+      special(host, SUITES.get(verdict.suite), cells);
+      return;
+    }
     const xName = chooseX(SUITES.get(verdict.suite), cells);
     const reference = withSpeed(cells);
     const metric = reference ? METRICS.speed : METRICS.time;

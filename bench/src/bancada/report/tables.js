@@ -161,6 +161,7 @@ function cellTable(cells, varying, reference) {
     size: byteSize,
     value: where((c) => c.peak_bytes),
   });
+  columns.push(...measureColumns(SUITES.get(cells[0].suite), cells));
   columns.push(error("error", "max |x − ref|", (c) => c.error_max));
   if (cells.some((c) => c.grad_error_max != null))
     columns.push(error("gradient error", "max", (c) => c.grad_error_max));

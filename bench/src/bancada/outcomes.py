@@ -1,0 +1,253 @@
+"""What training runs and ranks say, in sentences: quality with its price, and parity with its bytes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from bancada.comparisons import MOST_CASES, SuiteRows, geometric_mean
+from bancada.rows import Row
+
+Kind = Literal["win", "tie", "peer wins", "no data"]
+MOST_CLAUSES = 3
+
+
+@dataclass(frozen=True)
+class Said:
+    """The parts of a verdict: see `bancada.verdicts.Verdict`."""
+
+    kind: Kind
+    headline: str
+    clauses: tuple[str, ...]
+    clear: bool
+    ours: str
+    evidence: tuple[str, ...]
+
+
+# Training
+
+
+def training(suite: SuiteRows) -> Said | None:
+    """Who learns best in each case, at what price; None where no case has two contenders to compare."""
+    cases = [case for case in suite.cells if len(_finals(suite, case)) > 1]
+    if not cases:
+        return None
+    best = {case: _unbeaten(suite, case) for case in cases}
+    alone = Counter(winners[0] for winners in best.values() if len(winners) == 1)
+    ours = {case: _best(suite, case, lambda one: suite.entrants[one].ours) for case in cases}
+    clauses = [_training_clause(suite, case, ours[case], len(suite.cells) > 1) for case in cases[:MOST_CLAUSES]]
+    if len(cases) > MOST_CLAUSES:
+        clauses.append(f"{len(cases) - MOST_CLAUSES} more cases are in the section below.")
+    first = next((one for one in ours.values() if one), "")
+    evidence = tuple(suite.cells[case][one]["row_id"] for case in cases for one in _finals(suite, case))
+    clear = max(alone.values(), default=0) >= MOST_CASES * len(cases)
+    return Said(_training_kind(suite, ours), _training_headline(suite, best), tuple(clauses), clear, first, evidence)
+
+
+def _metric(suite: SuiteRows) -> Mapping[str, Any]:
+    return suite.metrics[0] if suite.metrics else {"name": "loss", "title": "loss", "better": "lower", "unit": ""}
+
+
+def _final(suite: SuiteRows) -> str:
+    return f"measure.final.{_metric(suite)['name']}"
+
+
+def _finals(suite: SuiteRows, case: str) -> list[str]:
+    """The contenders measured at a case that have a final value, the best first."""
+    name, sign = _final(suite), 1 if _metric(suite)["better"] == "lower" else -1
+    ok = [one for one in suite.ok(case) if name in suite.cells[case][one]]
+    return sorted(ok, key=lambda one: sign * float(suite.cells[case][one][name]))
+
+
+def _beats(suite: SuiteRows, case: str, a: str, b: str) -> bool:
+    found = suite.contrasts.get((case, f"final.{_metric(suite)['name']}", a, b))
+    return found is not None and found.verdict == "better"
+
+
+def _unbeaten(suite: SuiteRows, case: str) -> list[str]:
+    ranked = _finals(suite, case)
+    return [a for a in ranked if not any(_beats(suite, case, b, a) for b in ranked if b != a)]
+
+
+def _best(suite: SuiteRows, case: str, which: Any) -> str:
+    return next((one for one in _finals(suite, case) if which(one) and not suite.entrants[one].reference), "")
+
+
+def _training_kind(suite: SuiteRows, ours: Mapping[str, str]) -> Kind:
+    """`win` where at some case the best of ours beats every other's, `peer wins` where it is beaten at every case."""
+    judged = []
+    for case, mine in ours.items():
+        others = [one for one in _finals(suite, case) if not suite.entrants[one].ours]
+        if mine and others:
+            wins = all(_beats(suite, case, mine, other) for other in others)
+            judged.append("win" if wins else "loses" if any(_beats(suite, case, o, mine) for o in others) else "tie")
+    if not judged:
+        return "no data"
+    return "win" if "win" in judged else "peer wins" if set(judged) == {"loses"} else "tie"
+
+
+def _training_headline(suite: SuiteRows, best: Mapping[str, Sequence[str]]) -> str:
+    title = _metric(suite)["title"]
+    parts = []
+    for case, winners in list(best.items())[:MOST_CLAUSES]:
+        names = [suite.entrants[one].label for one in winners]
+        who = " or ".join(names) + (" (level)" if len(names) > 1 else "") if len(names) < 4 else f"{len(names)} level"
+        parts.append(f"{_where(suite, case)}{who}" if len(best) > 1 else who)
+    return f"Best {title}: {'; '.join(parts)}"
+
+
+def _where(suite: SuiteRows, case: str) -> str:
+    """The axis values of a case that differ between the suite's cases, as `task digits: `."""
+    told = [
+        f"{name} {value}" for name, value in suite.axes[case].items()
+        if len({str(axes.get(name)) for axes in suite.axes.values()}) > 1
+    ]  # fmt: skip
+    return f"{', '.join(told)}: " if told else ""
+
+
+def _training_clause(suite: SuiteRows, case: str, ours: str, several: bool) -> str:
+    """`After 200 updates, Muon reaches a loss of 3.41 [3.39, 3.43], 0.12 [0.10, 0.14] better than ...`."""
+    cells, metric = suite.cells[case], _metric(suite)
+    mine = ours or _finals(suite, case)[0]
+    place = _where(suite, case) if several else ""
+    row = cells[mine]
+    budget = f"after {row['measure.updates']:,.0f} updates, " if "measure.updates" in row else ""
+    text = f"{place}{budget}{suite.entrants[mine].label} reaches {_title(metric)} of {_value(row, _final(suite))}"
+    reference = next((one for one in cells if suite.entrants[one].reference and one in suite.ok(case)), "")
+    peer = _best(suite, case, lambda one: not suite.entrants[one].ours)
+    others = dict.fromkeys(one for one in (reference, peer) if one and one != mine)
+    if others:
+        text += ": " + ", ".join(_against(suite, case, mine, other) for other in others)
+    text += "." + _targets(suite, case, mine, reference or peer)
+    return (text if place else text[0].upper() + text[1:]) + ("" if ours else " Nothing of ours was measured here.")
+
+
+def _title(metric: Mapping[str, Any]) -> str:
+    title = str(metric["title"])
+    return f"{'an' if title[0].lower() in 'aeiou' else 'a'} {title}"
+
+
+def _value(row: Row, name: str) -> str:
+    value, low, high = (row.get(f"{name}{end}") for end in ("", ".low", ".high"))
+    return f"{value:.4g}" + (f" [{low:.4g}, {high:.4g}]" if low is not None and high is not None else "")
+
+
+def _against(suite: SuiteRows, case: str, mine: str, other: str) -> str:
+    """`0.12 [0.10, 0.14] better than torch AdamW (1.4x its time an update)`."""
+    label = suite.entrants[other].label
+    found = suite.contrasts.get((case, f"final.{_metric(suite)['name']}", mine, other))
+    if found is None:
+        said = f"not compared with {label}"
+    elif found.verdict == "too close to call":
+        said = f"too close to call with {label}, {found.difference:+.2g} [{found.low:+.2g}, {found.high:+.2g}]"
+    else:
+        ends = sorted((abs(found.low), abs(found.high)))
+        said = f"{abs(found.difference):.2g} [{ends[0]:.2g}, {ends[1]:.2g}] {found.verdict} than {label}"
+    times = suite.compare(case, mine, other)
+    return said + (f" ({times.ratio:.2f}x its time an update)" if times is not None else "")
+
+
+def _targets(suite: SuiteRows, case: str, mine: str, other: str) -> str:
+    """`It reaches the target in 120 updates (torch AdamW: 170).`; a miss stays a miss."""
+    if not any("measure.seeds_on_target" in row for row in suite.cells[case].values()):
+        return ""
+
+    def said(one: str) -> str:
+        row = suite.cells[case][one]
+        if "measure.updates_to_target" in row:
+            return f"{row['measure.updates_to_target']:,.0f} updates"
+        return (
+            f"never in {row.get('measure.seeds', 0):.0f} seeds"
+            if not row.get("measure.seeds_on_target")
+            else (f"in {row['measure.seeds_on_target']:.0f} of {row['measure.seeds']:.0f} seeds only")
+        )
+
+    beside = f" ({suite.entrants[other].label}: {said(other)})" if other and other in suite.ok(case) else ""
+    return f" Updates to the target: {said(mine)}{beside}."
+
+
+# Ranks
+
+
+def ranks(suite: SuiteRows) -> Said | None:
+    """Whether ranks give what one process gives, who keeps and sends least, and step times by technique."""
+    cases = [case for case in suite.cells if suite.ok(case)]
+    if not cases:
+        return None
+    rows = [suite.cells[case][one] for case in cases for one in suite.ok(case)]
+    wrong = sorted({row["contender"] for case in suite.cells.values() for row in case.values()
+                    if row["status"] == "incorrect"})  # fmt: skip
+    sizes = sorted({int(suite.axes[case]["world_size"]) for case in cases if "world_size" in suite.axes[case]})
+    clauses = [_parity(suite, rows, wrong, sizes)]
+    clauses += [text for text in (_least(suite, cases), _step_times(suite, cases)) if text]
+    counted = Counter(outcome for _, _, outcome in _twins(suite, cases))
+    kind: Kind = "tie"
+    if not counted:
+        kind = "no data"
+    elif counted["faster"] != counted["slower"]:
+        kind = "win" if counted["faster"] > counted["slower"] else "peer wins"
+    named = f"{' and '.join(map(str, sizes))} ranks" if sizes else "the ranks"
+    label = suite.entrants[wrong[0]].label if wrong else ""
+    headline = f"Not everybody gives one process's result on {named}: {label}" if wrong else f"One result on {named}"
+    ours = next((one for one in suite.entrants if suite.entrants[one].ours), "")
+    return Said(kind, headline, tuple(clauses), False, ours, tuple(row["row_id"] for row in rows))
+
+
+def _parity(suite: SuiteRows, rows: Sequence[Row], wrong: Sequence[str], sizes: Sequence[int]) -> str:
+    most = max((float(row["error_rel"]) for row in rows if "error_rel" in row), default=None)
+    number = len({row["contender"] for row in rows})
+    far = "" if most is None else f"; the largest difference is {most:.1e} of a tensor's norm"
+    size = " and ".join(map(str, sizes)) or "several"
+    text = f"{number} contenders leave on {size} ranks what one process leaves{far}."
+    return text + (f" Wrong: {', '.join(suite.entrants[one].label for one in wrong)}." if wrong else "")
+
+
+def _sum(row: Row, prefix: str) -> float | None:
+    found = [value for name, value in row.items() if name.startswith(prefix) and isinstance(value, (int, float))]
+    return float(sum(found)) if found else None
+
+
+def _least(suite: SuiteRows, cases: Iterable[str]) -> str:
+    """Of the case with most ranks: who keeps least, and what that costs in bytes sent."""
+    case = max(cases, key=lambda one: (suite.axes[one].get("world_size", 0), len(suite.ok(one))))
+    kept = {one: size for one in suite.ok(case) if (size := _sum(suite.cells[case][one], "measure.bytes."))}
+    reference = next((one for one in kept if suite.entrants[one].reference), "")
+    if not reference or len(kept) < 2:
+        return ""
+    best = min(kept, key=lambda one: (kept[one], not suite.entrants[one].ours))
+    if best == reference:
+        return ""
+    sent, usual = (float(suite.cells[case][one].get("measure.comm.bytes", 0)) for one in (best, reference))
+    more = f" and sends {sent / usual:.2f}x its bytes a step" if sent and usual else ""
+    share = f"{kept[best] / kept[reference]:.2f}x {suite.entrants[reference].label}'s"
+    return (f"On {suite.axes[case].get('world_size')} ranks {suite.entrants[best].label} keeps the least model state, "
+            f"{kept[best] / 2**20:.3g} MiB on the fullest rank ({share}){more}.")  # fmt: skip
+
+
+def _twins(suite: SuiteRows, cases: Sequence[str]) -> list[tuple[str, str, str]]:
+    """(ours, peer, outcome) for each of ours raced with a peer of the same technique, over the cases both ran."""
+    technique = {one: row["technique"] for case in cases for one, row in suite.cells[case].items()}
+    found: list[tuple[str, str, str]] = []
+    for mine in technique:
+        for other in technique:
+            if not suite.entrants[mine].ours or suite.entrants[other].ours or technique[mine] != technique[other]:
+                continue
+            raced = [case for case in cases if (case, mine, other) in suite.pairs]
+            if (mean := geometric_mean(suite.common(mine, other, raced))) is not None:
+                found.append((mine, other, mean.outcome))
+    return found
+
+
+def _step_times(suite: SuiteRows, cases: Sequence[str]) -> str:
+    parts = []
+    for mine, other, _ in _twins(suite, cases):
+        raced = [case for case in cases if (case, mine, other) in suite.pairs]
+        mean = geometric_mean(suite.common(mine, other, raced))
+        assert mean is not None, "twins are those that were compared"
+        parts.append(f"{suite.entrants[mine].label} {mean.value:.2f}x [{mean.low:.2f}, {mean.high:.2f}] "
+                     f"{suite.entrants[other].label}'s")  # fmt: skip
+    if not parts:
+        return ""
+    return f"Step times in one race: {'; '.join(parts)}. Ranks that share cores say nothing of scaling."

@@ -1,0 +1,164 @@
+// Figures beside time and memory: the metrics that a suite declares, as charts and as columns of its tables.
+
+const metricsOf = (suite) => suite.metrics || [];
+const finalOf = (name) => `measure.final.${name}`; // where a training suite keeps it
+
+function measureOf(metric, field, say = (v) => digits(v)) {
+  // A declared metric in the form that panels take.
+  return {
+    get: (c) => c[field],
+    low: (c) => c[`${field}.low`] ?? c[field],
+    high: (c) => c[`${field}.high`] ?? c[field],
+    tick: metric.unit === "bytes" ? tickBytes : (v) => digits(v, 3),
+    base: metric.unit === "bytes" ? 2 : 10,
+    say: metric.unit === "bytes" ? sayBytes : say,
+    linear: metric.scale !== "log" && metric.unit !== "bytes",
+    higher: metric.better === "higher",
+  };
+}
+const wayOf = (metric) => `${metric.better} is better`;
+const titleOf = (metric) =>
+  `${capital(metric.title)}${metric.unit && metric.unit !== "bytes" ? `, ${metric.unit}` : ""}`;
+
+function linearSpan(values, margin = 0.08) {
+  const shown = values.filter(Number.isFinite);
+  if (!shown.length) return [0, 1];
+  const [low, high] = [Math.min(...shown), Math.max(...shown)];
+  const room = (high - low) * margin || Math.abs(high) * 0.05 || 1;
+  return [low - room, high + room];
+}
+function valueAxis(look, metric, range, most, more = {}) {
+  // A linear or logarithmic axis of a metric.
+  if (metric.linear) return axis(look, { range, nticks: most, tickangle: 0, ...more });
+  return axis(look, { type: "log", range, ...ticks(range, metric.tick, metric.base, most), tickangle: 0, ...more });
+}
+const rangeOf = (cells, metric) => {
+  const values = cells.flatMap((c) => [metric.low(c), metric.get(c), metric.high(c)]).filter((v) => v != null);
+  return metric.linear ? linearSpan(values) : span(values, 0.5, 0.12);
+};
+const has = (cells, metric) =>
+  measured(cells).filter((c) => Number.isFinite(metric.get(c)) && (metric.linear || metric.get(c) > 0));
+
+function scatter(cells, x, y, xTitle, yTitle, better) {
+  // Each contender a point with both its intervals; `better(a, b)` tells whom to fill: those nobody beats in both.
+  const shown = has(has(cells, x), y);
+  const [xRange, yRange] = [rangeOf(shown, x), rangeOf(shown, y)];
+  const best = new Set(shown.filter((c) => !shown.some((other) => other !== c && better(other, c))));
+  const place = (value, range, metric) => ((metric.linear ? value : log(value)) - range[0]) / (range[1] - range[0]);
+  return (width, height, look) => {
+    const margin = { l: 66, r: 16, t: 10, b: 44 };
+    const inner = [width - margin.l - margin.r, height - margin.t - margin.b];
+    const spots = labelSpots(
+      shown.map((c) => [
+        inner[0] * place(x.get(c), xRange, x),
+        inner[1] * (1 - place(y.get(c), yRange, y)),
+        measure(c.label),
+      ]),
+      inner,
+    );
+    const traces = shown.map((cell) => {
+      const { color, symbol } = styleOf(cell);
+      return {
+        x: [x.get(cell)],
+        y: [y.get(cell)],
+        mode: "markers",
+        marker: { color: best.has(cell) ? color : look.paper, symbol, size: 11, line: { color, width: 2 } },
+        error_x: interval([cell], x, color),
+        error_y: interval([cell], y, color),
+        customdata: [cell.index],
+        hovertext: [hover(cell, [`${xTitle}: ${x.say(x.get(cell))}`, `${yTitle}: ${y.say(y.get(cell))}`])],
+        hoverinfo: "text",
+      };
+    });
+    const layout = baseLayout(look, { margin });
+    layout.annotations = shown.map((cell, i) => ({
+      x: x.linear ? x.get(cell) : log(x.get(cell)),
+      y: y.linear ? y.get(cell) : log(y.get(cell)),
+      text: plain(cell.label),
+      showarrow: false,
+      xshift: spots[i][0],
+      yshift: -spots[i][1],
+      font: { size: 12, color: textColor(styleOf(cell).color, look) },
+    }));
+    layout.xaxis = valueAxis(look, x, xRange, Math.floor(inner[0] / 66), { title: axisTitle(xTitle, look) });
+    layout.yaxis = valueAxis(look, y, yRange, 7);
+    return { traces, layout };
+  };
+}
+function inBoth(x, y) {
+  // Whether a is nowhere worse than b in x (lower is better) and y, and somewhere better.
+  const gain = (metric, a, b) => (metric.higher ? metric.get(a) - metric.get(b) : metric.get(b) - metric.get(a));
+  return (a, b) => gain(x, a, b) >= 0 && gain(y, a, b) >= 0 && gain(x, a, b) + gain(y, a, b) > 0;
+}
+function scatterFigure(cells, x, y, caption, xTitle, yTitle) {
+  const figure = el("figure", {}, el("figcaption", {}, caption));
+  if (has(has(cells, x), y).length)
+    addChart(figure, {
+      height: 290,
+      label: `${caption} at ${cells[0].case}`,
+      draw: scatter(cells, x, y, xTitle, yTitle, inBoth(x, y)),
+    });
+  else figure.append(empty("No row here carries both figures."));
+  return figure;
+}
+
+function measurePanels(suite, cells, facets) {
+  // For a kernel suite with figures of its own: each against time and against memory, a row for each configuration.
+  const metrics = metricsOf(suite).filter((m) => measured(cells).some((c) => c[`measure.${m.name}`] != null));
+  if (!metrics.length) return null;
+  const rows = (some) =>
+    el(
+      "div",
+      {},
+      some.map(([facet, metric]) => {
+        const y = measureOf(metric, `measure.${metric.name}`);
+        const caption = `${titleOf(metric)} (${wayOf(metric)})`;
+        const title = [facet.title, facet.at].filter(Boolean).join(", ");
+        const parts = [
+          scatterFigure(facet.cells, METRICS.time, y, `${caption}, and time`, "time a call", metric.title),
+          scatterFigure(
+            facet.cells,
+            sizeMetric(facet.cells),
+            y,
+            `${caption}, and size`,
+            sizeTitle(facet.cells),
+            metric.title,
+          ),
+        ];
+        return el("div", { class: "facet" }, title ? el("h5", {}, title) : null, el("div", { class: "two" }, parts));
+      }),
+    );
+  const cases = groups(
+    facets.flatMap((f) => f.cells),
+    (c) => c.caseKey,
+  ).map((one) => ({ cells: one, title: one[0].case, at: "" }));
+  const items = cases
+    .filter((one) => measured(one.cells).length)
+    .flatMap((one) =>
+      metrics.filter((m) => measured(one.cells).some((c) => c[`measure.${m.name}`] != null)).map((m) => [one, m]),
+    );
+  const note = "Filled: no other contender is as good or better in both. Hollow: another one is.";
+  return el(
+    "div",
+    {},
+    el("h4", {}, "What it costs in quality"),
+    moreOf(items, MOST_PANELS, "charts", rows),
+    el("p", { class: "note" }, note),
+  );
+}
+const BYTE_FIGURE = { title: "bytes", unit: "bytes", better: "lower", scale: "log" };
+const ownBytes = (cells) => measured(cells).some((c) => c["measure.bytes"] > 0);
+const sizeMetric = (cells) => (ownBytes(cells) ? measureOf(BYTE_FIGURE, "measure.bytes") : METRICS.memory);
+const sizeTitle = (cells) => (ownBytes(cells) ? "bytes of the model" : "peak memory above the inputs");
+
+function measureColumns(suite, cells) {
+  // The columns of a suite's own figures, for the table of all its cells.
+  return metricsOf(suite)
+    .filter((m) => cells.some((c) => c[`measure.${m.name}`] != null))
+    .map((m) => {
+      const get = (c) => (c.status === "ok" ? c[`measure.${m.name}`] : null);
+      if (m.unit !== "bytes") return { title: m.title, unit: m.unit, figures: true, value: get };
+      const [size, unit] = scaled(median(cells.map(get).filter((v) => v > 0)) || 1, BYTES);
+      return { title: m.title, unit, figures: true, size, value: get };
+    });
+}

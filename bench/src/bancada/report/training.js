@@ -1,0 +1,284 @@
+// The section of a training suite: curves with bands, quality against time and memory, outcomes with intervals.
+
+const CONTRASTS = new Map();
+for (const one of decode(DATA.contrasts)) {
+  const turned = { better: "worse", worse: "better" }[one.verdict] || one.verdict;
+  const place = [one.run, one.device, one.suite, one.case, one.measure];
+  CONTRASTS.set([...place, one.a, one.b].join(KEY), one);
+  const back = { ...one, a: one.b, b: one.a, difference: -one.difference, low: -one.high, high: -one.low };
+  CONTRASTS.set([...place, one.b, one.a].join(KEY), { ...back, verdict: turned });
+}
+const contrast = (a, b, measureName) =>
+  CONTRASTS.get([a.run, a.device, a.suite, a.case, measureName, a.contender, b.contender].join(KEY));
+const CURVES = group(DATA.curves, (one) => [one.run, one.device, one.suite, one.case, one.contender].join(KEY));
+const curvesOf = (cell) =>
+  (CURVES.get([cell.run, cell.device, cell.suite, cell.case, cell.contender].join(KEY)) || []).filter(
+    (one) => one.status === "ok",
+  );
+
+const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
+function alongTheWay(cell, field, clock) {
+  // Over the seeds of a contender, at each evaluation: where, the mean, the least and the most.
+  const runs = curvesOf(cell).filter((one) => one[field]?.length);
+  const length = Math.min(...runs.map((one) => one[field].length));
+  if (!runs.length || !length) return [];
+  return Array.from({ length }, (_, i) => {
+    const values = runs.map((one) => one[field][i]);
+    const at = runs.map((one) => (clock === "seconds" ? secondsAt(one, one.evaluated[i]) : one.evaluated[i]));
+    return { x: mean(at), mean: mean(values), low: Math.min(...values), high: Math.max(...values) };
+  });
+}
+function secondsAt(run, update) {
+  // Seconds of updates until then: `seconds` are kept at the updates of `updates`.
+  if (!update) return 0;
+  const place = run.updates.findIndex((one) => one >= update);
+  return run.seconds[place < 0 ? run.seconds.length - 1 : place];
+}
+
+function curveTraces(cell, points, small) {
+  const { color, dash, ours } = styleOf(cell);
+  const back = [...points].reverse();
+  const band = {
+    x: [...points, ...back].map((p) => p.x),
+    y: [...points.map((p) => p.high), ...back.map((p) => p.low)],
+    mode: "lines",
+    fill: "toself",
+    fillcolor: fade(color, 0.16),
+    line: { width: 0 },
+    hoverinfo: "skip",
+  };
+  const line = {
+    x: points.map((p) => p.x),
+    y: points.map((p) => p.mean),
+    mode: small ? "lines" : "lines+markers",
+    line: { color, width: ours ? 2.5 : 1.75, dash },
+    marker: { color, size: 4 },
+    customdata: points.map(() => cell.index),
+    text: points.map((p) =>
+      hover(cell, [`${digits(p.mean, 4)} [${digits(p.low, 4)}, ${digits(p.high, 4)}] at ${digits(p.x)}`]),
+    ),
+    hovertemplate: "%{text}<extra></extra>",
+  };
+  return [band, line];
+}
+
+function curves(cells, metric, clock, small = false) {
+  // A metric on the held-out split against updates, or against seconds of updates.
+  const series = measured(cells)
+    .map((cell) => ({ cell, points: alongTheWay(cell, `metric.${metric.name}`, clock) }))
+    .filter((one) => one.points.length);
+  const last = Math.max(...series.map((one) => one.points[one.points.length - 1].x));
+  const settled = series.flatMap((one) => one.points.slice(Math.min(1, one.points.length - 1)));
+  const range = linearSpan(settled.flatMap((p) => [p.low, p.high])); // the untrained start would flatten all the rest
+  const target = cells.find((c) => c["measure.target"] != null)?.["measure.target"];
+  return (width, height, look) => {
+    const room = Math.min(Math.max(...series.map((one) => measure(one.cell.label)), 20) + 16, width * 0.36);
+    const layout = baseLayout(look, { margin: { l: 58, r: room, t: 8, b: small ? 38 : 44 } });
+    const inner = height - layout.margin.t - layout.margin.b;
+    const ends = series.map((one) => one.points[one.points.length - 1]);
+    const wanted = ends.map((p) => inner * (1 - (p.mean - range[0]) / (range[1] - range[0])));
+    const placed = apart(wanted, 14, 6, inner - 4);
+    layout.annotations = series.map((one, i) => ({
+      x: clock === "seconds" ? last : ends[i].x,
+      y: ends[i].mean,
+      text: plain(fit(one.cell.label, room - 12)),
+      showarrow: false,
+      xanchor: "left",
+      xshift: 9,
+      yshift: wanted[i] - placed[i],
+      font: { size: 12, color: textColor(styleOf(one.cell).color, look) },
+    }));
+    const title = clock === "seconds" ? "seconds of updates" : "updates";
+    layout.xaxis = axis(look, {
+      range: [0, last],
+      title: axisTitle(title, look),
+      nticks: 6,
+      showgrid: false,
+      tickangle: 0,
+    });
+    layout.yaxis = axis(look, { range, nticks: 7 });
+    if (target != null)
+      layout.shapes = [
+        {
+          type: "line",
+          xref: "paper",
+          x0: 0,
+          x1: 1,
+          y0: target,
+          y1: target,
+          line: { color: look.muted, width: 1, dash: "dot" },
+        },
+      ];
+    return { traces: series.flatMap(({ cell, points }) => curveTraces(cell, points, small)), layout };
+  };
+}
+const anyCurve = (cells, metric) =>
+  measured(cells).some((c) => alongTheWay(c, `metric.${metric.name}`, "updates").length);
+function curveFigure(cells, metric, clock) {
+  const caption = `${titleOf(metric)}, held-out, against ${clock === "seconds" ? "time" : "updates"} (${wayOf(metric)})`;
+  const figure = el("figure", {}, el("figcaption", {}, caption));
+  if (anyCurve(cells, metric))
+    addChart(figure, { height: 310, label: `${caption}, ${cells[0].case}`, draw: curves(cells, metric, clock) });
+  else figure.append(empty("No run here left a curve."));
+  return figure;
+}
+
+function trainedCase(suite, cells) {
+  // Everything of one case: curves by update and by second, quality against time and memory, the outcomes.
+  const [judged, ...others] = metricsOf(suite);
+  const ok = measured(cells);
+  const seeds = Math.max(0, ...ok.map((c) => c["measure.seeds"] || 0));
+  const target = ok.find((c) => c["measure.target"] != null)?.["measure.target"];
+  const y = measureOf(judged, finalOf(judged.name));
+  const facts = [
+    `${seeds} seed${seeds === 1 ? "" : "s"}; bands reach from the lowest to the highest of them`,
+    target == null ? "" : `dotted: the target, ${digits(target)}`,
+    "solid lines are ours, dashed ones peers, grey is the reference",
+  ];
+  const box = el("div", { class: "facet", "data-case": cells[0].case }, el("h5", {}, caseWords(suite, cells)));
+  if (!ok.length) return el("div", { class: "facet" }, box, gaps(cells, "", "Nothing was measured: "));
+  box.append(
+    el("div", { class: "two" }, curveFigure(cells, judged, "updates"), curveFigure(cells, judged, "seconds")),
+    el("p", { class: "note" }, `${capital(facts.filter(Boolean).join("; "))}.`),
+    el("div", { class: "two" }, [
+      scatterFigure(
+        cells,
+        METRICS.time,
+        y,
+        `Final ${judged.title}, and time an update`,
+        "time an update",
+        judged.title,
+      ),
+      scatterFigure(
+        cells,
+        METRICS.memory,
+        y,
+        `Final ${judged.title}, and peak memory of an update`,
+        "peak memory",
+        judged.title,
+      ),
+    ]),
+  );
+  const figures = others
+    .map((other) => [other, measureOf(other, finalOf(other.name))])
+    .filter(([, x]) => has(cells, x).length)
+    .map(([other, x]) =>
+      scatterFigure(
+        cells,
+        x,
+        y,
+        `Final ${judged.title}, and ${other.title} (${wayOf(other)})`,
+        titleOf(other),
+        judged.title,
+      ),
+    );
+  if (figures.length) box.append(el("div", { class: "two" }, figures));
+  box.append(...[gaps(cells, ""), outcomeTable(suite, cells)].filter(Boolean));
+  return box;
+}
+const caseWords = (suite, cells) =>
+  Object.entries(cells[0].axes)
+    .map(([name, value]) => sayAxis(name, value))
+    .filter(Boolean)
+    .join(", ");
+
+function sayContrast(cell, reference, name) {
+  const found = cell === reference ? null : contrast(cell, reference, name);
+  if (!found) return "";
+  const said = found.verdict === LEVEL ? "level" : found.verdict;
+  const sign = (v) => `${v < 0 ? "−" : "+"}${digits(Math.abs(v), 2)}`;
+  return `${said}: ${sign(found.difference)} [${sign(found.low)}, ${sign(found.high)}]`;
+}
+function outcomeTable(suite, cells) {
+  // A row each contender: what it reached, against the reference, when it reached the target, what it cost.
+  const ok = measured(cells);
+  const reference = ok.find((c) => c.reference) || ok[0];
+  const [timeSize, timeUnit] = scaled(median(ok.map((c) => c.time_s)) || 1, TIME);
+  const [byteSize, byteUnit] = scaled(median(ok.map((c) => c.peak_bytes).filter((v) => v > 0)) || 1, BYTES);
+  const number = (title, unit, name, size = 1) => ({
+    title,
+    unit,
+    figures: true,
+    size,
+    value: (c) => (c.status === "ok" ? c[name] : null),
+  });
+  const beside = (show) => ({ title: "interval", beside: true, value: () => null, show });
+  const open = (cell) =>
+    button(
+      chip(cell),
+      (event) => {
+        event.stopPropagation();
+        showCell(cell);
+      },
+      { class: "link" },
+    );
+  const columns = [{ title: "contender", value: (c) => c.label, show: open }];
+  for (const metric of metricsOf(suite)) {
+    const name = finalOf(metric.name);
+    if (!ok.some((c) => c[name] != null)) continue;
+    columns.push({ ...number(metric.title, metric.unit, name), show: undefined });
+    columns.push(
+      beside((c) => (c[`${name}.low`] == null ? "" : `[${digits(c[`${name}.low`])}, ${digits(c[`${name}.high`])}]`)),
+    );
+    columns.push({
+      title: `against ${reference.label}`,
+      value: (c) => contrast(c, reference, `final.${metric.name}`)?.difference,
+      show: (c) => sayContrast(c, reference, `final.${metric.name}`),
+    });
+  }
+  if (ok.some((c) => c["measure.seeds_on_target"] != null)) {
+    columns.push(number("to target", "updates", "measure.updates_to_target"));
+    columns.push(number("to target", "s", "measure.seconds_to_target"));
+    columns.push({
+      title: "on target",
+      unit: "seeds",
+      value: (c) => c["measure.seeds_on_target"],
+      show: (c) =>
+        c["measure.seeds_on_target"] == null ? "" : `${c["measure.seeds_on_target"]} of ${c["measure.seeds"]}`,
+    });
+  }
+  columns.push(number("update", timeUnit, "time_s", timeSize), number("peak memory", byteUnit, "peak_bytes", byteSize));
+  for (const kind of unique(ok.flatMap((c) => Object.keys(c).filter((n) => n.startsWith("measure.bytes."))))) {
+    const [size, unit] = scaled(median(ok.map((c) => c[kind]).filter((v) => v > 0)) || 1, BYTES);
+    columns.push(number(kind.slice(14), unit, kind, size));
+  }
+  const hyper = (c) =>
+    Object.entries(c)
+      .filter(([name]) => name.startsWith("hyper."))
+      .map(([name, value]) => `${name.slice(6)} ${typeof value === "number" ? digits(value, 2) : value}`)
+      .join(", ");
+  columns.push({ title: "tuned to", value: hyper, show: hyper });
+  columns.push(number("trials", "", "measure.tuning_trials"), number("tuning", "s", "measure.tuning_s"));
+  columns.push({ title: "status", value: (c) => c.status, show: statusMark });
+  return sortable(columns, cells, { caption: "Outcomes; click a row for its samples and command", open: showCell });
+}
+
+function trainingSection(suite, cells) {
+  const section = el("section", { class: "suite", "data-suite": suite.id }, el("h3", {}, suite.title || suite.id));
+  if (suite.question) section.append(el("p", { class: "question" }, suite.question));
+  if (!measured(cells).length) {
+    section.append(empty("No cell of this suite was measured, so there is nothing to draw."), gaps(cells, "", "Why: "));
+    return section;
+  }
+  const cases = groups(cells, (c) => c.caseKey).sort((a, b) => measured(b).length - measured(a).length);
+  section.append(
+    moreOf(cases, MOST_PANELS, "cases", (some) =>
+      el(
+        "div",
+        {},
+        some.map((one) => trainedCase(suite, one)),
+      ),
+    ),
+  );
+  return section;
+}
+
+function trainingCard(host, suite, cells) {
+  // The judged metric by update, at the case with most to say.
+  const [one] = groups(cells, (c) => c.caseKey).sort((a, b) => measured(b).length - measured(a).length);
+  const [judged] = metricsOf(suite);
+  if (!judged || !anyCurve(one, judged)) return;
+  const caption = `${titleOf(judged)}, held-out, against updates (${judged.better} is better)`;
+  host.append(el("figcaption", {}, caption));
+  addChart(host, { height: 210, label: caption, draw: curves(one, judged, "updates", true) });
+}
