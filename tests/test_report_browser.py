@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import shutil
 import sys
@@ -328,6 +329,25 @@ def test_two_machines_are_never_one_line(browser: Any, tmp_path: Path) -> None:
     assert seen.page.url.endswith("#device=NVIDIA%20H200")
     assert seen.page.locator(".verdict:visible").count() == 1
     assert seen.page.locator("#families .facet h5").count() == 0
+    seen.close()
+
+
+def test_level_is_said_only_where_the_interval_is_narrow(browser: Any, tmp_path: Path) -> None:
+    one = GRID | {"dtype": ["fp32"], "causal": [True], "seq_len": [2048, 4096]}
+    run = made.write(tmp_path / "run", made.Recipe(grid=one, suites=("attention.forward",), failures=False))
+    rows = [json.loads(line) for line in (run / "rows.jsonl").read_text(encoding="utf-8").splitlines()]
+    for row in (row for row in rows if row["kind"] == "pair"):
+        wide = 1.8 if "s4096" in row["case"] else 1.03
+        row |= {"ratio": 1.0, "low": 1 / wide, "high": wide, "verdict": "too close to call"}
+    (run / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    seen = Seen(browser, build([run]))
+    level, undecided = seen.page.locator(".wins").get_by_role("button").all()
+    assert level.locator("small").inner_text() == "level" and " = " in level.inner_text()
+    assert undecided.locator("small").inner_text() == "not decided" and " or " in undecided.inner_text()
+    undecided.click()
+    assert set(seen.page.locator("td.pair").all_inner_texts()) == {"not decided"}
+    level.click()
+    assert set(seen.page.locator("td.pair").all_inner_texts()) == {"level"}
     seen.close()
 
 

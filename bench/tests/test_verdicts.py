@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import subprocess
@@ -12,8 +13,9 @@ import _synthetic as made
 import pytest
 
 from bancada import regions
+from bancada.clauses import times
 from bancada.comparisons import Comparison, geometric_mean, joint, suites
-from bancada.verdicts import Verdict, as_text, times, verdicts
+from bancada.verdicts import Verdict, as_text, verdicts
 
 NARROW = made.Recipe().grid | {"dtype": ["fp32"], "causal": [True]}
 
@@ -67,6 +69,99 @@ def test_a_tie_is_called_a_tie() -> None:
     assert verdict.kind == "tie" and not verdict.clear
     assert verdict.headline == "Fastest: flash (tiled) or torch SDPA (level)"
     assert "torch SDPA is level with it (too close to call)" in verdict.sentence
+
+
+def too_close(ratio: float, low: float, high: float, lengths: list[int], who: str = "flash-tiled") -> Verdict:
+    """The verdict where the rounds between `who` (anybody, where empty) and any other gave this interval."""
+    recipe = made.Recipe(grid=NARROW | {"seq_len": lengths}, suites=("attention.forward",), failures=False)
+    rows = list(made.make_rows(recipe))
+    for row in rows:
+        if row["kind"] == "pair" and who in (row["a"], row["b"], ""):
+            turned = (1 / ratio, 1 / high, 1 / low) if row["b"] == who else (ratio, low, high)
+            row |= dict(zip(("ratio", "low", "high"), turned, strict=True)) | {"verdict": "too close to call"}
+    (found,) = verdicts(rows, made.plan(recipe), made.catalogue(recipe))
+    return found
+
+
+def test_an_interval_too_wide_to_say_anything_is_not_decided_rather_than_level() -> None:
+    verdict = too_close(1.65, 0.8, 3.4, [4096])
+    assert verdict.kind == "not decided" and not verdict.clear
+    assert verdict.headline == "Fastest: flash (tiled) or torch SDPA (not decided)"
+    assert "cannot be told from eager attention (not decided: 1.65x [0.80, 3.40] of its time)" in verdict.sentence
+    assert "against torch SDPA nothing is decided" in verdict.sentence
+    assert verdict.facts[0].value == "not decided"
+    assert "level" not in f"{verdict.headline} {verdict.sentence}"
+
+
+def test_a_narrow_interval_around_equality_is_level() -> None:
+    verdict = too_close(1.0, 0.97, 1.03, [4096])
+    assert verdict.kind == "tie" and verdict.facts[0].value == "level"
+    assert verdict.headline == "Fastest: flash (tiled) or torch SDPA (level)"
+    assert "is level with eager attention" in verdict.sentence and "decided" not in verdict.sentence
+
+
+def test_several_cases_none_of_them_decided() -> None:
+    verdict = too_close(1.65, 0.8, 3.4, [1024, 2048, 4096], who="")
+    assert verdict.kind == "not decided" and not verdict.clear
+    assert verdict.headline == "Fastest: not decided between 5"
+    assert "eager attention (not decided in 3 of 3 cases: " in verdict.sentence
+    assert too_close(1.0, 0.99, 1.01, [4096], who="").headline == "Fastest: 5 are level"
+
+
+def test_where_some_cases_are_decided_the_others_are_said_not_to_be() -> None:
+    lengths = "s512", "s1024", "s2048", "s4096"
+    recipe = made.Recipe(grid=NARROW, suites=("attention.forward",), speed={"flash-tiled": 30.0}, failures=False)
+    rows = list(made.make_rows(recipe))
+    for row in rows:
+        if row["kind"] == "pair" and any(length in row["case"] for length in lengths):
+            row |= {"ratio": 1.5, "low": 0.9, "high": 2.5, "verdict": "too close to call"}
+    found = verdicts([row | {"axis.seq_len": 1} if row["kind"] == "cell" else row for row in rows], {}, {})
+    assert "slower than eager attention in 3 of 7 cases and not decided in the others" in found[0].sentence
+
+
+def test_where_only_ours_were_raced_they_are_compared_with_one_another() -> None:
+    second = made.Made("flash-slow", "flash (slow)", "bancada", "flash", 3e-4, 60e9)
+    verdict = judge(contenders=(made.CONTENDERS[1], second, made.CONTENDERS[2]))
+    assert verdict.kind == "only ours" and verdict.clear
+    assert verdict.headline == "Fastest: flash (tiled)"
+    assert verdict.sentence.startswith("At every size measured (128 to 8,192 tokens), flash (tiled) is 1.")
+    assert "faster than flash (slow)" in verdict.sentence and "nothing to compare" not in verdict.sentence
+    assert verdict.sentence.endswith("Only ours were measured here.")
+    assert [fact.name for fact in verdict.facts] == ["time", "memory", "error"]
+
+
+def test_a_reference_never_measured_beside_ours_leaves_the_comparison_to_a_peer() -> None:
+    recipe = made.Recipe(grid=NARROW, suites=("attention.forward",), failures=False)
+    rows = list(made.make_rows(recipe))
+    for row in rows:
+        out = "eager" if row.get("axis.seq_len") == 8192 else "flash-tiled"
+        if row["kind"] == "cell" and row["contender"] == out:
+            row |= {"status": "out_of_memory", "reason": "the limit is 6.00 GiB"}
+    (verdict,) = verdicts(rows, made.plan(recipe), made.catalogue(recipe))
+    assert verdict.sentence.startswith("At 8,192 tokens, flash (tiled) is ")
+    assert "slower than torch SDPA" in verdict.sentence and "FlexAttention, the next peer" in verdict.sentence
+
+
+def test_where_the_answer_depends_on_a_dtype_that_the_reference_lacks_a_peer_stands_in_there() -> None:
+    recipe = made.Recipe(grid=NARROW | {"dtype": ["fp32", "bf16"]}, suites=("attention.forward",), failures=False)
+    recipe = dataclasses.replace(recipe, speed={"flash-tiled": 0.5})  # half as fast again in bf16: slower than SDPA
+    rows = list(made.make_rows(recipe))
+    for row in rows:
+        if row["kind"] == "cell" and row["contender"] == "eager" and row["axis.dtype"] == "bf16":
+            row |= {"status": "unsupported", "reason": "no bf16"}
+    (verdict,) = verdicts(rows, made.plan(recipe), made.catalogue(recipe))
+    assert verdict.clauses[0].startswith("With bf16, ") and "slower than torch SDPA" in verdict.clauses[0]
+    assert verdict.clauses[1].startswith("With fp32, ") and "faster than eager attention" in verdict.clauses[1]
+
+
+def test_sizes_at_which_the_two_did_not_both_run_are_not_spoken_for() -> None:
+    recipe = made.Recipe(grid=NARROW, suites=("attention.forward",), speed={"flash-tiled": 9.0}, failures=False)
+    rows = list(made.make_rows(recipe))
+    for row in rows:
+        if row["kind"] == "cell" and row["contender"] == "eager" and row["axis.seq_len"] > 2048:
+            row |= {"status": "out_of_memory", "reason": "the limit is 6.00 GiB"}
+    (verdict,) = verdicts(rows, made.plan(recipe), made.catalogue(recipe))
+    assert verdict.sentence.startswith("Up to 2,048 tokens, flash (tiled) is ")
 
 
 def test_an_axis_that_decides_is_named() -> None:
@@ -213,11 +308,17 @@ def test_the_mean_s_interval_adds_independent_noise_in_squares() -> None:
         ("sst", "slower"),
         ("ttf", "tie"),
         ("tfs", "mixed"),
+        ("tto", "tie"),
+        ("too", "open"),
+        ("foo", "open"),
+        ("ffo", "faster"),
+        ("fto", "open"),
+        ("fso", "mixed"),
         ("", None),
     ],
 )
 def test_cases_say_something_together_only_where_none_says_the_opposite(outcomes: str, said: str | None) -> None:
-    full = {"f": "faster", "s": "slower", "t": "tie"}
+    full = {"f": "faster", "s": "slower", "t": "tie", "o": "open"}
     assert joint([Comparison(1.0, 1.0, 1.0, full[letter]) for letter in outcomes]) == said  # type: ignore[arg-type]
 
 

@@ -14,13 +14,17 @@ from typing import Any, Literal
 
 from bancada.rows import Row
 
-Outcome = Literal["faster", "slower", "tie", "mixed"]
+Outcome = Literal["faster", "slower", "tie", "open", "mixed"]
+"""Of one case `faster`, `slower`, `tie` (level) or `open` (not decided); of several cases also `mixed`."""
+Worth = Literal["better", "worse", "too close to call"]
 EDGE = 0.01
 """A difference counts where its interval lies wholly beyond 1 +- this."""
+WORTH_NAMING = 1.05
+"""Two are level where the interval excludes a difference as large as this; where it does not, nothing is decided."""
 MOST_CASES = 2 / 3
 FLUKES = 0.05
 """A contender holds a size where it leads in `MOST_CASES` of its cases, and another leads in `FLUKES` at most."""
-_WORDS: dict[str, Outcome] = {"faster": "faster", "slower": "slower", "too close to call": "tie"}
+_WORDS: dict[str, Outcome] = {"faster": "faster", "slower": "slower"}
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,12 @@ class Comparison:
 
 
 def _outcome(low: float, high: float) -> Outcome:
-    return "faster" if high < 1 - EDGE else "slower" if low > 1 + EDGE else "tie"
+    return "faster" if high < 1 - EDGE else "slower" if low > 1 + EDGE else _undecided(low, high)
+
+
+def _undecided(low: float, high: float) -> Outcome:
+    """Level, or not even that: an interval that reaches far has shown nothing."""
+    return "tie" if low > 1 / WORTH_NAMING and high < WORTH_NAMING else "open"
 
 
 def geometric_mean(comparisons: Sequence[Comparison]) -> Mean | None:
@@ -85,12 +94,24 @@ class Entrant:
     reference: bool
 
 
+@dataclass(frozen=True)
+class Contrast:
+    """outcome(a) - outcome(b) of one case over its seeds, with its interval, and what that says of a."""
+
+    difference: float
+    low: float
+    high: float
+    verdict: Worth
+    seeds: int
+
+
 @dataclass
 class SuiteRows:
     """All the rows of one suite on one device in one run.
 
     `cells[case][contender]` is a cell row, `axes[case]` the values that all of the case's rows share, and
-    `pairs[case, a, b]` compares a with b (both orders are there); `planned` counts the cells the plan names.
+    `pairs[case, a, b]` compares the times of a and b, `contrasts[case, measure, a, b]` their outcomes (both orders
+    are there); `planned` counts the cells the plan names, `metrics` are the suite's own figures as declared.
     """
 
     id: str
@@ -106,6 +127,9 @@ class SuiteRows:
     axes: dict[str, dict[str, Any]] = field(default_factory=dict)
     pairs: dict[tuple[str, str, str], Comparison] = field(default_factory=dict)
     planned: int = 0
+    kind: str = "kernel"
+    metrics: tuple[Mapping[str, Any], ...] = ()
+    contrasts: dict[tuple[str, str, str, str], Contrast] = field(default_factory=dict)
 
     def ok(self, case: str) -> list[str]:
         """The contenders that were measured at this case."""
@@ -159,7 +183,9 @@ def joint(comparisons: Sequence[Comparison]) -> Outcome | None:
         return "faster"
     if counted["slower"] >= most and counted["faster"] <= few:
         return "slower"
-    return "tie" if counted["tie"] >= most else "mixed"
+    if counted["tie"] >= most:
+        return "tie"
+    return "open" if counted["tie"] + counted["open"] >= most else "mixed"
 
 
 def _low(row: Row) -> float:
@@ -200,6 +226,8 @@ def suites(rows: Iterable[Row], plan: Mapping[str, Any], catalogue: Mapping[str,
     for row in kept:
         if row["kind"] == "pair" and (owner := found.get((row["run"], row["device"], row["suite"]))) is not None:
             _add_pair(owner, row)
+        if row["kind"] == "contrast" and (owner := found.get((row["run"], row["device"], row["suite"]))) is not None:
+            _add_contrast(owner, row)
     for suite in found.values():
         suite.planned = sum(len(c["contenders"]) for c in plan.get("cells", ()) if c["suite"] == suite.id)
         if not suite.x_axis:
@@ -217,7 +245,8 @@ def _empty(row: Row, known: Mapping[str, Any]) -> SuiteRows:
     }
     title = str(known.get("title") or row["suite"])
     place = row["run"], row["device"], row["device_name"]
-    return SuiteRows(row["suite"], *place, title, row["family"], x_axis, unit, entrants)
+    kind, metrics = str(known.get("kind", "kernel")), tuple(known.get("metrics", ()))
+    return SuiteRows(row["suite"], *place, title, row["family"], x_axis, unit, entrants, kind=kind, metrics=metrics)
 
 
 def _entrant_of(row: Row) -> Entrant:
@@ -226,11 +255,22 @@ def _entrant_of(row: Row) -> Entrant:
 
 
 def _add_pair(suite: SuiteRows, row: Row) -> None:
-    outcome, case, a, b = _WORDS[row["verdict"]], row["case"], row["a"], row["b"]
+    case, a, b = row["case"], row["a"], row["b"]
     turned: dict[Outcome, Outcome] = {"faster": "slower", "slower": "faster"}
     ratio, low, high, rounds = row["ratio"], row["low"], row["high"], row["rounds"]
+    outcome = _WORDS.get(row["verdict"]) or _undecided(low, high)
     suite.pairs[case, a, b] = Comparison(ratio, low, high, outcome, rounds)
     suite.pairs[case, b, a] = Comparison(1 / ratio, 1 / high, 1 / low, turned.get(outcome, outcome), rounds)
+
+
+def _add_contrast(suite: SuiteRows, row: Row) -> None:
+    verdict, case, measure, a, b = row["verdict"], row["case"], row["measure"], row["a"], row["b"]
+    turned: dict[str, Worth] = {"better": "worse", "worse": "better"}
+    difference, low, high, seeds = row["difference"], row["low"], row["high"], row["seeds"]
+    suite.contrasts[case, measure, a, b] = Contrast(difference, low, high, verdict, seeds)
+    suite.contrasts[case, measure, b, a] = Contrast(
+        -difference, -high, -low, turned.get(verdict, "too close to call"), seeds
+    )
 
 
 def _likely_x(suite: SuiteRows) -> str:

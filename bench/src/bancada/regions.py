@@ -45,6 +45,26 @@ def best_of_ours(suite: SuiteRows) -> str:
     return fastest(suite, [e.id for e in suite.entrants.values() if e.ours and not e.reference])
 
 
+def rivals(suite: SuiteRows) -> list[str]:
+    """Those whom ours are measured against and that ran at some case."""
+    return measured(suite, others(suite))
+
+
+def yardstick(suite: SuiteRows, ours: str) -> str:
+    """Whom `ours` is put beside: the reference, else the fastest peer, else the next of ours; '' without any.
+
+    Only who was measured at a case that `ours` was measured at can be any of them.
+    """
+    beside = [i for i in suite.entrants if i != ours and (not ours or suite.common(ours, i))]
+    foreign = [i for i in rivals(suite) if i in beside]
+    return reference(suite) if reference(suite) in foreign else fastest(suite, foreign or beside)
+
+
+def top_peer(suite: SuiteRows, ours: str, cases: Sequence[str] | None = None) -> str:
+    """The fastest of the others at these cases, the yardstick apart; '' without any."""
+    return fastest(suite, [rival for rival in rivals(suite) if rival != yardstick(suite, ours)], cases)
+
+
 def cases_at(suite: SuiteRows, xs: Iterable[Any]) -> list[str]:
     """The cases at these values of the axis that matters."""
     wanted = set(xs)

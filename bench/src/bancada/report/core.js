@@ -15,6 +15,7 @@ const STATUS = {
 };
 const KEY = "\u0001"; // joins parts of a key; no name holds it
 const LEVEL = "too close to call";
+const WORTH_NAMING = 1.05; // level: a difference as large as this is excluded; else nothing is decided
 
 function decode(table) {
   const out = Array.from({ length: table.n }, () => ({}));
@@ -195,9 +196,12 @@ const sayError = (e) =>
 const sayShare = (s) => (s == null ? "not measured" : `${s >= 0.1 ? (s * 100).toFixed(0) : (s * 100).toPrecision(2)}%`);
 const sayInterval = (say, value, low, high) => `${say(value)} [${say(low ?? value)}, ${say(high ?? value)}]`;
 const sayTiming = (cell) => sayInterval(sayTime, cell.time_s, cell.time_low_s, cell.time_high_s);
+const undecided = (pair) =>
+  pair.verdict === LEVEL && !(pair.low > 1 / WORTH_NAMING && pair.high < WORTH_NAMING);
+const linked = (pair) => (pair.verdict !== LEVEL ? "than" : undecided(pair) ? "against" : "with");
 function sayVerdict(pair) {
   // "1.60x faster", of a against b.
-  if (pair.verdict === LEVEL) return "level";
+  if (pair.verdict === LEVEL) return undecided(pair) ? "not decided" : "level";
   return pair.ratio < 1 ? `${sayRatio(1 / pair.ratio)} faster` : `${sayRatio(pair.ratio)} slower`;
 }
 

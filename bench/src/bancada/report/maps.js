@@ -31,8 +31,11 @@ function winCell(cells, pick) {
       el("small", {}, note),
     );
   if (!ok.length) return tile("none ran", unique(cells.map((c) => words(c.status))).join(", "), { class: "win" });
-  if (best.length !== 1)
-    return tile(best.map((c) => c.label).join(" = ") || "unclear", "level", { class: "win level" });
+  if (best.length !== 1) {
+    const open = best.some((a, i) => best.slice(i + 1).some((b) => undecided(compare(a, b))));
+    const names = best.map((c) => c.label).join(open ? " or " : " = ");
+    return tile(names || "unclear", open ? "not decided" : "level", { class: "win level" });
+  }
   const style = { "--c": styleOf(best[0]).color };
   if (!next) return tile(best[0].label, "alone", { class: "win", style });
   const title = `next: ${next.label}, ${sayInterval(sayRatio, lead.ratio, lead.low, lead.high)} of its time`;

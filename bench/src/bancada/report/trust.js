@@ -2,7 +2,8 @@
 
 const METHOD =
   "Contenders of a case are timed in paired rounds: each once a round, in shuffled order. A verdict needs the " +
-  "interval of the per-round ratios wholly beyond 1% either way; anything else is called level. Errors are against " +
+  "interval of the per-round ratios wholly beyond 1% either way. Anything else is too close to call: level where the " +
+  "interval excludes a difference of 5%, not decided where it does not. Errors are against " +
   "the same computation in float64. Operations and bytes are counted by one function a suite, the same for every " +
   "contender, so that rates compare equal work.";
 
