@@ -4,6 +4,7 @@ Every class takes the `Layout` or the process group it works in; nothing is glob
 """
 
 from bancada_parallelism.checkpointing import checkpoint
+from bancada_parallelism.clipping import clip_grad_norm, grad_norm
 from bancada_parallelism.collectives import (
     CountCollectives,
     all_reduce,
@@ -15,12 +16,14 @@ from bancada_parallelism.data import DataParallel, average_gradients
 from bancada_parallelism.failures import RankFailure, RankWatch
 from bancada_parallelism.layout import Layout
 from bancada_parallelism.pipeline import Action, PipelineStage, pipeline_schedule, simulate_pipeline
+from bancada_parallelism.streams import RandomStreams
 from bancada_parallelism.tensor import (
     ColumnParallelLinear,
     RowParallelLinear,
     VocabularyParallelEmbedding,
     copy_to_ranks,
     cross_entropy_of_shards,
+    cut_parameters,
     reduce_from_ranks,
     vocabulary_parallel_cross_entropy,
     vocabulary_parallel_logits,
@@ -43,6 +46,7 @@ __all__ = [
     "DataParallel",
     "Layout",
     "PipelineStage",
+    "RandomStreams",
     "RankFailure",
     "RankWatch",
     "RowParallelLinear",
@@ -57,8 +61,11 @@ __all__ = [
     "all_reduce_table",
     "average_gradients",
     "checkpoint",
+    "clip_grad_norm",
     "copy_to_ranks",
     "cross_entropy_of_shards",
+    "cut_parameters",
+    "grad_norm",
     "pipeline_schedule",
     "reduce_from_ranks",
     "simulate_all_reduce",

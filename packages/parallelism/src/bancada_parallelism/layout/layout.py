@@ -106,8 +106,8 @@ class Layout:
         return size
 
     def rank(self, axis: str) -> int:
-        """This rank's place along `axis`, from 0."""
-        return dist.get_rank(self.group(axis))
+        """This rank's place along `axis`, from 0; 0 in a plan too where the axis has one rank only."""
+        return 0 if self.size(axis) == 1 else dist.get_rank(self.group(axis))
 
     def coordinates(self, rank: int) -> dict[str, int]:
         """The place of any rank along each axis.

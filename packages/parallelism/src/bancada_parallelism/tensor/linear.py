@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
 
@@ -32,6 +35,8 @@ class ColumnParallelLinear(nn.Module):
     Paper: Shoeybi et al., Megatron-LM, arXiv 1909.08053.
     """
 
+    CUT: ClassVar[Mapping[str, int]] = {"weight": 0, "bias": 0}
+
     def __init__(self, linear: nn.Linear, layout: Layout, *, copied: bool = False) -> None:
         super().__init__()
         check_divides("out_features", linear.out_features, layout.size("tensor"), "the tensor ranks")
@@ -59,6 +64,8 @@ class RowParallelLinear(nn.Module):
 
     Paper: Shoeybi et al., Megatron-LM, arXiv 1909.08053.
     """
+
+    CUT: ClassVar[Mapping[str, int]] = {"weight": 1}
 
     def __init__(self, linear: nn.Linear, layout: Layout) -> None:
         super().__init__()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import torch
 import torch.distributed as dist
@@ -34,6 +35,8 @@ class VocabularyParallelEmbedding(nn.Module):
         ValueError: a token that is not in the vocabulary (before the all-reduce); an embedding with `padding_idx`,
             `max_norm` or `scale_grad_by_freq`.
     """
+
+    CUT: ClassVar[Mapping[str, int]] = {"weight": 0}
 
     def __init__(self, embedding: nn.Embedding, layout: Layout) -> None:
         super().__init__()

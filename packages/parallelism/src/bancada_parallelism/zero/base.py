@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,6 +13,7 @@ from torch import Tensor, nn
 
 from bancada_parallelism._check import check_number
 from bancada_parallelism._same import broadcast_module
+from bancada_parallelism.clipping.clip import counted_parameters, factor_for, model_groups, norm_over
 from bancada_parallelism.layout import Layout
 from bancada_parallelism.zero.adamw import AdamWConfig, adamw_
 from bancada_parallelism.zero.bytes import ModelState
@@ -44,7 +44,7 @@ class Zero(ABC):
 
     def __init__(self, module: nn.Module, layout: Layout, groups: Sequence[Mapping[str, nn.Parameter]]) -> None:
         self.module = module
-        self._group, self._ranks = layout.group("data"), layout.size("data")
+        self._layout, self._group, self._ranks = layout, layout.group("data"), layout.size("data")
         if not groups:
             raise ValueError("module: no parameter requires a gradient")
         self.units = [Unit(named, self._ranks, layout.rank("data")) for named in groups]
@@ -106,27 +106,36 @@ class Zero(ABC):
         self._reduce_rest()
         self._finished = True
 
-    def grad_norm(self) -> float:
-        """sqrt(sum of squares of all averaged gradients), each element counted once; a collective of one number."""
-        self._check_finished("grad_norm")
-        norms = torch.stack(torch._foreach_norm(self.gradient_shards())).double()
-        total = norms.square().sum()
-        dist.all_reduce(total, group=self._group)
-        return math.sqrt(total.item())
+    def grad_norm(self, *, tied: Collection[nn.Parameter] = ()) -> float:
+        """sqrt(sum of squares of all averaged gradients of the model), each element counted once; a collective.
 
-    def clip_grad_norm(self, max_norm: float) -> float:
+        Args:
+            tied: parameters that the first and the last pipeline stage both hold.
+
+        Raises:
+            ValueError: `tied` holds what is no parameter of the module; before the collective.
+        """
+        self._check_finished("grad_norm")
+        counted = set(counted_parameters(self.module, self._layout, tied))
+        shards = [
+            piece
+            for unit, shard in zip(self.units, self.gradient_shards(), strict=True)
+            for name, piece in unit.pieces(shard).items()
+            if unit.named[name] in counted
+        ]
+        return norm_over(shards, [self._group, *model_groups(self._layout)], self.units[0].device)
+
+    def clip_grad_norm(self, max_norm: float, *, tied: Collection[nn.Parameter] = ()) -> float:
         """Scales the gradients to a norm of at most `max_norm`; the norm before. A collective.
 
         Raises:
-            ValueError: `max_norm` is no finite number of at least 0.
+            ValueError: `max_norm` is no finite number of at least 0, or as `grad_norm`; before the collective.
             FloatingPointError: the norm is not finite; on every rank, and the gradients stay as they were.
         """
         check_number("max_norm", max_norm, 0)
-        norm = self.grad_norm()
-        if not math.isfinite(norm):
-            raise FloatingPointError(f"the norm of the gradients is {norm}")
-        if norm > max_norm:
-            torch._foreach_mul_(self.gradient_shards(), max_norm / norm)
+        norm = self.grad_norm(tied=tied)
+        if (factor := factor_for(norm, max_norm)) != 1.0:
+            torch._foreach_mul_(self.gradient_shards(), factor)
         return norm
 
     def step(self) -> None:

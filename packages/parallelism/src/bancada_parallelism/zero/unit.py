@@ -49,6 +49,17 @@ class Unit:
         """This rank's shard of a flat tensor."""
         return flat[self._first : self._first + self.shard_numel]
 
+    def pieces(self, shard: Tensor) -> dict[str, Tensor]:
+        """What this rank's shard holds of each tensor, by name; of the padding nothing."""
+        found: dict[str, Tensor] = {}
+        start = -self._first
+        for name, shape in self.shapes.items():
+            end = start + shape.numel()
+            if end > 0 and start < self.shard_numel:
+                found[name] = shard[max(start, 0) : end]
+            start = end
+        return found
+
     def gradients(self) -> dict[str, Tensor | None]:
         """What autograd left at the parameters."""
         return {name: p.grad for name, p in self.named.items()}
