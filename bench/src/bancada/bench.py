@@ -21,12 +21,12 @@ from bancada.parent import PARTS, ROWS
 from bancada.race import Race
 from bancada.screen import Entrant, Failed, Question, ask, check, failure, restore, screen
 from bancada.settings import Job, JobCase, Settings
-from bancada.suite import Case, Contender, Device, KernelSuite
+from bancada.suite import AnySuite, Case, Contender, Device, KernelSuite
 
 SMALL_FLOPS = 1e7  # below this, waking a second thread costs more than it brings and adds noise
 
 
-def threads_for(suite: KernelSuite, case: Case, device: Device) -> int:
+def threads_for(suite: AnySuite, case: Case, device: Device) -> int:
     """Threads for a case: one for small operations on a CPU, else all that the device was given."""
     return 1 if device.type == "cpu" and suite.work(case).flops < SMALL_FLOPS else device.threads
 

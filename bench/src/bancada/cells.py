@@ -6,12 +6,13 @@ import datetime
 import hashlib
 import shlex
 from collections.abc import Mapping
+from typing import Any
 
 from bancada import stats
 from bancada.ceilings import ABOVE_CEILING, CACHE_MULTIPLE
 from bancada.machine import last_cache_bytes
 from bancada.rows import MOST_SAMPLES, SCHEMA, Row
-from bancada.suite import AnySuite, Case, Contender, Device, Work
+from bancada.suite import AnySuite, Case, Device, Entry, Work
 
 
 def row_id(suite: str, case: str, contender: str, device_name: str, threads: int) -> str:
@@ -39,7 +40,7 @@ def command(suite: AnySuite, case: Case, device: Device) -> str:
 def cell(
     suite: AnySuite,
     case: Case,
-    contender: Contender,
+    contender: Entry[Any],
     device: Device,
     stamp: Mapping[str, str | int],
     status: str,

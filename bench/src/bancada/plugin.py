@@ -7,12 +7,17 @@ A benchmark file holds the marker `bancada("<family>")` and a test that takes `b
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 OPTION = "--bancada-job"
+ITEMS = {  # by the suite's kind: where its items are made, of a case (race) and of a contender (plain)
+    "kernel": ("bancada.bench", "RaceItem", "PlainItem"),
+    "training": ("bancada.training.item", "TrainingItem", "PlainTrainingItem"),
+}  # suites on several ranks have processes of their own
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -42,14 +47,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def _race_items(config: pytest.Config) -> list[Any]:
-    from bancada.bench import RaceItem
     from bancada.registry import discover
-    from bancada.suite import KernelSuite
 
     worker = _worker(config)
     suites = discover(extra=worker.job.extra_suites)
     chosen = [(suites[planned.suite], planned) for planned in worker.job.cases]
-    return [RaceItem(worker, suite, planned) for suite, planned in chosen if isinstance(suite, KernelSuite)]
+    return [_item_class(suite, 1)(worker, suite, planned) for suite, planned in chosen if suite.kind in ITEMS]
+
+
+def _item_class(suite: Any, place: int) -> Any:
+    return getattr(importlib.import_module(ITEMS[suite.kind][0]), ITEMS[suite.kind][place])
 
 
 def _worker(config: pytest.Config) -> Any:
@@ -69,18 +76,15 @@ def _worker(config: pytest.Config) -> Any:
 
 
 def _plain_items(family: str | None) -> list[Any]:
-    from bancada.bench import PlainItem
     from bancada.machine import device
     from bancada.registry import discover
     from bancada.settings import Settings
-    from bancada.suite import KernelSuite
 
     chosen, settings = device(), Settings()
-    suites = [suite for suite in discover().values() if family in (None, suite.family)]
+    suites = [suite for suite in discover().values() if family in (None, suite.family) and suite.kind in ITEMS]
     return [
-        PlainItem(suite, suite.case(), contender, chosen, settings)
+        _item_class(suite, 2)(suite, suite.case(), contender, chosen, settings)
         for suite in suites
-        if isinstance(suite, KernelSuite)
         for contender in suite.contenders
     ]
 

@@ -11,9 +11,11 @@ from bancada.training.declare import (
     TrainingContender,
     TrainingSuite,
 )
+from bancada.training.learner import GradientLearner, tensor_bytes
 
 __all__ = [
     "Budget",
+    "GradientLearner",
     "Hyper",
     "Learner",
     "Metric",
@@ -22,4 +24,5 @@ __all__ = [
     "Task",
     "TrainingContender",
     "TrainingSuite",
+    "tensor_bytes",
 ]
