@@ -18,6 +18,7 @@ CHECKED = (
     "bancada_peft.ia3.reference",
     "bancada_peft.lora.low_rank",
     "bancada_peft.lora.reference",
+    "bancada_peft.prompt.reference",
 )
 install_import_hook(CHECKED, "beartype.beartype")
 

@@ -13,10 +13,11 @@ import torch
 from torch import Tensor, nn
 
 import bancada_peft as bp
+from bancada_peft.methods import Method
 
 
 class Network(nn.Module):
-    """An embedding, two linear layers (out > 1, out != in) and a head tied to nothing."""
+    """An embedding, a mixture over tokens, two linear layers (out > 1, out != in) and a head tied to nothing."""
 
     def __init__(self, dtype: torch.dtype = torch.float64) -> None:
         super().__init__()
@@ -25,8 +26,12 @@ class Network(nn.Module):
         self.second = nn.Linear(10, 6, bias=False, dtype=dtype)
         self.head = nn.Linear(6, 5, dtype=dtype)
 
-    def forward(self, ids: Tensor) -> Tensor:
-        h = self.embed(ids)
+    def get_input_embeddings(self) -> nn.Embedding:
+        return self.embed
+
+    def forward(self, input_ids: Tensor | None = None, inputs_embeds: Tensor | None = None) -> Tensor:
+        h = self.embed(input_ids) if inputs_embeds is None else inputs_embeds
+        h = h + h.cumsum(dim=1) / 4
         h = h + self.second(torch.tanh(self.first(h)))
         return self.head(h)  # type: ignore[no-any-return]
 
@@ -79,14 +84,23 @@ def gpt2() -> Any:
     return transformers.GPT2LMHeadModel(config).eval()
 
 
+_ENCODER = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+
+
 def bert() -> Any:
     """A BERT classifier of two layers."""
     transformers = library("transformers")
     torch.manual_seed(3)
-    config = transformers.BertConfig(
-        hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32, vocab_size=64, num_labels=3
-    )
+    config = transformers.BertConfig(**_ENCODER, vocab_size=64, num_labels=3)
     return transformers.BertForSequenceClassification(config).eval()
+
+
+def roberta() -> Any:
+    """A RoBERTa of two layers, whose positions begin after its padding's id, 1."""
+    transformers = library("transformers")
+    torch.manual_seed(3)
+    config = transformers.RobertaConfig(**_ENCODER, vocab_size=64, max_position_embeddings=40, pad_token_id=1)
+    return transformers.RobertaModel(config).eval()
 
 
 def tokens(length: int = 9, vocabulary: int = 64) -> Tensor:
@@ -98,7 +112,7 @@ def logits(model: Any, ids: Tensor, **arguments: Any) -> Tensor:
         return model(input_ids=ids, **arguments).logits  # type: ignore[no-any-return]
 
 
-METHODS: dict[str, bp.Lora | bp.Ia3 | bp.Bottleneck] = {
+METHODS: dict[str, Method] = {
     "lora": bp.Lora(("first", "second", "embed"), r=3, alpha=5),
     "rslora": bp.Lora(("first", "second", "embed"), r=3, alpha=5, rank_stabilised=True),
     "dora": bp.Dora(("first", "second"), r=3, alpha=5),
@@ -106,6 +120,8 @@ METHODS: dict[str, bp.Lora | bp.Ia3 | bp.Bottleneck] = {
     "bottleneck": bp.Bottleneck(("first", "second"), r=3),
 }
 METHODS["saved"] = bp.Lora(("first",), r=2, modules_to_save=("head",))
+METHODS["prompt"] = bp.PromptTuning(n=4)
+MERGEABLE = [name for name in METHODS if name not in ("bottleneck", "prompt")]
 
 
 def adapted(name: str, dtype: torch.dtype = torch.float64) -> Network:

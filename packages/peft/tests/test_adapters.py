@@ -103,7 +103,7 @@ def test_only_declared_parameters_have_gradients_and_optimizer_state(name: str) 
     model(IDS).square().sum().backward()
     optimizer.step()
     graded = {path for path, parameter in model.named_parameters() if parameter.grad is not None}
-    assert graded == set(summary.names) and all(".adapters.default." in path for path in graded)
+    assert graded == set(summary.names) and all(".adapters.default." in f".{path}" for path in graded)
     kept = sum(
         t.numel() * t.element_size() for entry in optimizer.state.values() for k, t in entry.items() if k != "step"
     )
@@ -121,6 +121,7 @@ def test_only_declared_parameters_have_gradients_and_optimizer_state(name: str) 
         ("ia3", 10 + 10),
         ("bottleneck", 2 * 3 * 10 + 3 + 10 + 2 * 3 * 6 + 3 + 6),
         ("saved", 2 * (6 + 10) + 6 * 5 + 5),
+        ("prompt", 4 * 6),
     ],
 )
 def test_trainable_counts_are_those_of_the_formula(name: str, count: int) -> None:

@@ -6,12 +6,10 @@ from typing import Any
 
 import pytest
 import torch
-from peft_models import IDS, METHODS, Network, adapted, gpt2, logits, perturb, same_state, state, tokens
+from peft_models import IDS, MERGEABLE, METHODS, Network, adapted, gpt2, logits, perturb, same_state, state, tokens
 from torch import nn
 
 import bancada_peft as bp
-
-MERGEABLE = [name for name in METHODS if name != "bottleneck"]
 
 
 @pytest.mark.parametrize("name", MERGEABLE)
@@ -128,7 +126,8 @@ def test_without_a_copy_a_changed_adapter_cannot_be_unmerged() -> None:
 @pytest.mark.parametrize(
     ("name", "keep_copy", "message"),
     [
-        ("bottleneck", True, "cannot be merged"),
+        ("bottleneck", True, "BottleneckAdapter is no change of the weights and cannot be merged"),
+        ("prompt", True, "PromptAdapter is no change of the weights and cannot be merged"),
         ("dora", False, "keep_copy=False: first has a DoraAdapter, which only a copy can undo"),
         ("ia3", False, "only a copy"),
         ("saved", False, "only a copy"),

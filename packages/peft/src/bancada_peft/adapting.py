@@ -61,7 +61,7 @@ def prepare(model: nn.Module, method: Method, name: str) -> dict[str, Adapter]:
     for path, module in saved.items():
         if tied := shared_outside(model, module):
             raise ValueError(f"modules_to_save: {path!r} shares weights with {', '.join(tied)}: a copy unties them")
-    targets = select(model, method.target_modules)
+    targets = method.targets(model)
     for path in targets:
         if inside := [outer for outer in saved if path == outer or path.startswith(f"{outer}.")]:
             raise ValueError(f"target_modules: {path!r} lies in {inside[0]!r}, of which modules_to_save makes a copy")

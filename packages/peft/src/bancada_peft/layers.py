@@ -6,6 +6,7 @@ dictionary and whatever is tied to it stay as they are, and taking the class bac
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -98,13 +99,29 @@ def attach(module: nn.Module, name: str, adapter: nn.Module) -> None:
     if not isinstance(module, AdaptedModule):
         kind = type(module)
         if kind not in _adapted_classes:
-            _adapted_classes[kind] = type(f"Adapted{kind.__name__}", (AdaptedModule, kind), {"__module__": __name__})
+            _adapted_classes[kind] = _adapted_class(kind, layout_of(module) is not None)
         module.adapters = nn.ModuleDict()
         module.active, module.merged_state = None, None  # type: ignore[assignment]
         module.__class__ = _adapted_classes[kind]
     held = module.adapters
     assert isinstance(held, nn.ModuleDict)
     held[name] = adapter.train(module.training)
+
+
+def _adapted_class(kind: type[nn.Module], layer: bool) -> type[nn.Module]:
+    """A subclass of `kind` that carries adapters.
+
+    Whole models keep their name, module and the signature of `forward`: transformers looks at all three, to write a
+    configuration and to see which arguments `generate` may hand on.
+    """
+    if layer:
+        return type(f"Adapted{kind.__name__}", (AdaptedModule, kind), {"__module__": __name__})
+
+    @functools.wraps(kind.forward)
+    def forward(self: AdaptedModule, *args: Any, **kwargs: Any) -> Any:
+        return AdaptedModule.forward(self, *args, **kwargs)
+
+    return type(kind.__name__, (AdaptedModule, kind), {"__module__": kind.__module__, "forward": forward})
 
 
 def detach(module: nn.Module, name: str) -> None:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from bancada_peft._check import check_count
 from bancada_peft.layers import AdaptedModule, Adapter, adapter_dtype, layout_of, sizes_of
-from bancada_peft.methods import Method, refuse
+from bancada_peft.methods import LayerMethod, refuse
 
 
 class BottleneckAdapter(Adapter):
@@ -40,7 +40,7 @@ class BottleneckAdapter(Adapter):
 
 
 @dataclass(frozen=True)
-class Bottleneck(Method):
+class Bottleneck(LayerMethod):
     """Bottleneck adapters behind the targets; 2 r dim + r + dim parameters a layer. They cannot be merged.
 
     The paper puts one behind the projection that ends each attention and each feed-forward network (`o_proj` and

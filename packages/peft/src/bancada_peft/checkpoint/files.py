@@ -14,10 +14,12 @@ from torch import Tensor, nn
 from bancada_peft.adapting import adapted_modules, adapters_of, install, prepare
 from bancada_peft.bottleneck import BottleneckAdapter
 from bancada_peft.checkpoint import safetensors
-from bancada_peft.checkpoint.settings import from_hf, to_hf
+from bancada_peft.checkpoint.settings import from_hf, to_hf, without_missing_classifiers
 from bancada_peft.ia3 import Ia3Adapter
-from bancada_peft.layers import Adapter, layout_of
+from bancada_peft.layers import Adapter
 from bancada_peft.lora import LoraAdapter
+from bancada_peft.methods import Method
+from bancada_peft.prompt import PromptAdapter, PromptTuning
 from bancada_peft.saved import SavedModule
 from bancada_peft.summary import TrainableSummary, trainable_summary
 
@@ -38,12 +40,12 @@ def save_adapter(model: nn.Module, folder: str | Path, name: str = "default") ->
     if name not in methods:
         raise ValueError(f"name={name!r}: the model's adapters are {', '.join(sorted(methods)) or 'none'}")
     hosts = {path: module for path, module in adapted_modules(model).items() if name in module.adapters}
-    settings = to_hf(methods[name], any(layout_of(module) == "conv1d" for module in hosts.values()))
+    settings, prefix = to_hf(methods[name], hosts), _prefix(methods[name])
     tensors: dict[str, Tensor] = {}
     for path, module in hosts.items():
         adapter = module.adapters[name]
         assert isinstance(adapter, Adapter)
-        tensors |= {key: _to_file(tensor, adapter) for key, tensor in _tensors(path, adapter).items()}
+        tensors |= {key: _to_file(tensor, adapter) for key, tensor in _tensors(prefix, path, adapter).items()}
     return write_files(folder, settings, tensors)
 
 
@@ -68,11 +70,12 @@ def load_adapter(
             left over or of another shape, named; a target that is not there. The model is then as it was.
     """
     settings, tensors = read_files(folder)
-    method = replace(from_hf(settings), dtype=dtype)
+    method = without_missing_classifiers(from_hf(settings), settings, model)
+    method = replace(method, dtype=dtype)  # type: ignore[type-var]  # every method is a dataclass
     adapters = prepare(model, method, name)
     wanted: dict[str, tuple[Adapter, Tensor]] = {}
     for path, adapter in adapters.items():
-        wanted |= {key: (adapter, tensor) for key, tensor in _tensors(path, adapter).items()}
+        wanted |= {key: (adapter, tensor) for key, tensor in _tensors(_prefix(method), path, adapter).items()}
     if missing := sorted(set(wanted) - set(tensors)):
         raise ValueError(f"{folder}: lacks {_some(missing)}")
     if stray := sorted(key for key in set(tensors) - set(wanted) if not _same_in_base(model, key, tensors[key])):
@@ -121,16 +124,23 @@ def read_files(folder: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     return settings, safetensors.read(folder / TENSORS)
 
 
-def _tensors(path: str, adapter: Adapter) -> dict[str, Tensor]:
+def _prefix(method: Method) -> str:
+    """Before a module's path in a file: HF peft wraps a model once more where its layers change."""
+    return "base_model." if isinstance(method, PromptTuning) else _PREFIX
+
+
+def _tensors(prefix: str, path: str, adapter: Adapter) -> dict[str, Tensor]:
     """An adapter's parameters under the names that they have in a file."""
     assert not isinstance(adapter, BottleneckAdapter), "refused with the settings"
+    if isinstance(adapter, PromptAdapter):
+        return {"prompt_embeddings": adapter.prompt}
     if isinstance(adapter, SavedModule):
-        return {f"{_PREFIX}{path}.{name}": tensor for name, tensor in adapter.module.state_dict().items()}
+        return {f"{prefix}{path}.{name}": tensor for name, tensor in adapter.module.state_dict().items()}
     names = {"magnitude": "lora_magnitude_vector", "ia3_l": "ia3_l"}
     if isinstance(adapter, LoraAdapter):
         embedding = adapter.layout == "embedding"
         names |= {f"lora_{x}": f"lora_embedding_{x}" if embedding else f"lora_{x}.weight" for x in "AB"}
-    return {f"{_PREFIX}{path}.{names[name]}": parameter for name, parameter in adapter.named_parameters()}
+    return {f"{prefix}{path}.{names[name]}": parameter for name, parameter in adapter.named_parameters()}
 
 
 def _to_file(tensor: Tensor, adapter: Adapter) -> Tensor:

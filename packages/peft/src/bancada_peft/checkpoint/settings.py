@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
+
+from torch import nn
 
 from bancada_peft.dora import Dora
 from bancada_peft.ia3 import Ia3
+from bancada_peft.layers import layout_of, original_class
 from bancada_peft.lora import Lora
-from bancada_peft.methods import Method
+from bancada_peft.methods import LayerMethod, Method
+from bancada_peft.prompt import PromptTuning
 
 # Settings of HF peft's that say where a file came from or how it is run, and not what its tensors mean.
 _TOLD = {
@@ -30,23 +35,47 @@ _BASE_CHANGING = ("pissa", "olora", "corda", "loftq", "lora_ga", "eva")
 _READ = {"peft_type", "target_modules", "modules_to_save"}
 _READ_LORA = {"r", "lora_alpha", "lora_dropout", "use_rslora", "use_dora"}
 _READ_IA3 = {"feedforward_modules"}
+_READ_PROMPT = {"num_virtual_tokens", "num_transformer_submodules"}
+_TOLD_PROMPT = {  # sizes of the model, which the tensors are held against, and how the prompt began
+    "num_attention_heads",
+    "num_layers",
+    "prompt_tuning_init",
+    "prompt_tuning_init_text",
+    "token_dim",
+    "tokenizer_kwargs",
+    "tokenizer_name_or_path",
+}
+_TASKS = {
+    "ForCausalLM": "CAUSAL_LM",
+    "LMHeadModel": "CAUSAL_LM",
+    "ForSequenceClassification": "SEQ_CLS",
+    "ForTokenClassification": "TOKEN_CLS",
+    "ForQuestionAnswering": "QUESTION_ANS",
+}
+_CLASSIFIERS = ("classifier", "score")
 
 
-def to_hf(method: Method, conv1d: bool) -> dict[str, Any]:
+def to_hf(method: Method, hosts: Mapping[str, nn.Module]) -> dict[str, Any]:
     """The settings as HF peft names them.
 
+    Args:
+        hosts: the modules that the adapter is on, by path.
+
     Raises:
-        ValueError: a method that HF peft does not have.
+        ValueError: a method that HF peft does not have, or has on whole models only.
     """
-    targets = method.target_modules if isinstance(method.target_modules, str) else list(method.target_modules)
     found: dict[str, Any] = {
         "base_model_name_or_path": None,
-        "fan_in_fan_out": conv1d,
         "inference_mode": True,
         "modules_to_save": list(method.modules_to_save) or None,
-        "target_modules": targets,
         "task_type": None,
     }
+    if isinstance(method, PromptTuning):
+        return found | _prompt_to_hf(method, hosts)
+    if isinstance(method, LayerMethod):
+        targets = method.target_modules if isinstance(method.target_modules, str) else list(method.target_modules)
+        conv1d = any(layout_of(module) == "conv1d" for module in hosts.values())
+        found |= {"fan_in_fan_out": conv1d, "target_modules": targets}
     if isinstance(method, Lora):
         return found | {
             "peft_type": "LORA",
@@ -62,6 +91,19 @@ def to_hf(method: Method, conv1d: bool) -> dict[str, Any]:
     raise ValueError(f"method: HF peft has no {type(method).__name__}, so no file of its form can hold one")
 
 
+def _prompt_to_hf(method: PromptTuning, hosts: Mapping[str, nn.Module]) -> dict[str, Any]:
+    if "" not in hosts:
+        raise ValueError(f"model: the prompt is on {next(iter(hosts))!r}; HF peft has prompts on whole models only")
+    kind = original_class(hosts[""]).__name__
+    return {
+        "num_transformer_submodules": 1,
+        "num_virtual_tokens": method.n,
+        "peft_type": "PROMPT_TUNING",
+        # HF peft leaves prompts out where it is not told what the model is for.
+        "task_type": next((task for end, task in _TASKS.items() if kind.endswith(end)), "FEATURE_EXTRACTION"),
+    }
+
+
 def from_hf(settings: Mapping[str, Any]) -> Method:
     """The method that a file's settings describe.
 
@@ -70,15 +112,21 @@ def from_hf(settings: Mapping[str, Any]) -> Method:
             changes what the tensors mean.
     """
     kind = settings.get("peft_type")
-    if kind not in ("LORA", "IA3"):
-        raise ValueError(f"peft_type={kind!r}: allowed here are 'LORA', 'IA3' (prompts: PromptTuned.load)")
-    known = _TOLD | _READ | (_READ_LORA if kind == "LORA" else _READ_IA3)
+    more = {"LORA": _READ_LORA, "IA3": _READ_IA3, "PROMPT_TUNING": _READ_PROMPT | _TOLD_PROMPT}
+    if kind not in more:
+        raise ValueError(f"peft_type={kind!r}: allowed here are {', '.join(map(repr, more))}")
+    known = _TOLD | _READ | more[kind]
     for name, value in settings.items():
         if name not in known and value not in (None, False, "none", [], {}):
             raise ValueError(f"{name}={value!r} in adapter_config.json: not supported, so the file is not read")
     start = settings.get("init_lora_weights")
     if isinstance(start, str) and start.lower().startswith(_BASE_CHANGING):
         raise ValueError(f"init_lora_weights={start!r}: its adapters belong to a base that was changed; not supported")
+    if kind == "PROMPT_TUNING":
+        if (parts := settings.get("num_transformer_submodules")) not in (None, 1):
+            raise ValueError(f"num_transformer_submodules={parts!r}: an encoder-decoder's prompts are not supported")
+        saved = tuple(settings.get("modules_to_save") or ())
+        return PromptTuning(n=_given(settings, "num_virtual_tokens"), modules_to_save=saved)
     if (targets := settings.get("target_modules")) is None:
         raise ValueError("target_modules=None in adapter_config.json: must name the adapted modules")
     shared: dict[str, Any] = {
@@ -94,6 +142,15 @@ def from_hf(settings: Mapping[str, Any]) -> Method:
         dropout=settings.get("lora_dropout", 0.0),
         rank_stabilised=settings.get("use_rslora", False),
     )
+
+
+def without_missing_classifiers(method: Method, settings: Mapping[str, Any], model: nn.Module) -> Method:
+    """HF peft writes both of a classifier's usual names for every classification model, which has one of them."""
+    names = {path.rsplit(".", 1)[-1] for path, _ in model.named_modules()}
+    kept = tuple(name for name in method.modules_to_save if name in names or name not in _CLASSIFIERS)
+    if settings.get("task_type") not in ("SEQ_CLS", "TOKEN_CLS") or not names & set(_CLASSIFIERS):
+        return method
+    return replace(method, modules_to_save=kept)  # type: ignore[type-var]  # every method is a dataclass
 
 
 def _given(settings: Mapping[str, Any], name: str) -> Any:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from bancada_peft._check import check_patterns
 from bancada_peft.layers import AdaptedModule, Adapter, adapter_dtype, layout_of, sizes_of, wide
-from bancada_peft.methods import Method, refuse
+from bancada_peft.methods import LayerMethod, refuse
 
 
 class Ia3Adapter(Adapter):
@@ -51,7 +51,7 @@ class Ia3Adapter(Adapter):
 
 
 @dataclass(frozen=True)
-class Ia3(Method):
+class Ia3(LayerMethod):
     """(IA)^3: keys and values l * (W x), feed-forward layers W (l * x); one parameter a feature.
 
     Args:

@@ -15,7 +15,7 @@ from bancada_peft._check import check_count, check_flag, check_number
 from bancada_peft.layers import AdaptedModule, Adapter, adapter_dtype, layout_of, sizes_of, wide
 from bancada_peft.lora.low_rank import add_low_rank, add_to
 from bancada_peft.lora.reference import scaling
-from bancada_peft.methods import Method, refuse
+from bancada_peft.methods import LayerMethod, refuse
 
 
 class LoraAdapter(Adapter):
@@ -77,7 +77,7 @@ class LoraAdapter(Adapter):
 
 
 @dataclass(frozen=True)
-class Lora(Method):
+class Lora(LayerMethod):
     """LoRA: h = W x + s B A x with s = alpha / r; r (in + out) parameters a layer.
 
     Args:
