@@ -100,6 +100,22 @@ def test_left_and_right_padding_and_a_cache_give_the_same_logits(make: Callable[
         assert cache.get_seq_length() == N + pad + real
 
 
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+def test_every_document_of_a_packed_row_has_the_prompt_before_it(attention: str) -> None:
+    """Positions that start again, as transformers reads them: each document's logits are those that it has alone."""
+    model, _ = prompted(llama(attn_implementation=attention))
+    ids = tokens(12)[:1]
+    positions = torch.cat([torch.arange(k) for k in (5, 1, 6)])[None]
+    packed = logits(model, ids, position_ids=positions)
+    alone = torch.cat([logits(model, part) for part in ids.split((5, 1, 6), 1)], 1)
+    torch.testing.assert_close(packed, alone, rtol=1e-4, atol=1e-5)
+    both = logits(model, ids.expand(2, -1), position_ids=torch.cat([positions, torch.arange(12)[None]]))
+    torch.testing.assert_close(both, torch.cat([alone, logits(model, ids)]), rtol=1e-4, atol=1e-5)
+    model.config._attn_implementation = "flash_attention_2"
+    with pytest.raises(ValueError, match="documents packed into one row; with a prompt they need attention sdpa or"):
+        model(input_ids=ids, position_ids=positions)
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_generation_is_the_same_with_either_padding_with_and_without_a_cache() -> None:
     """Case 19, by transformers' own `generate`, and by hand: one token after the other, no cache and no padding."""

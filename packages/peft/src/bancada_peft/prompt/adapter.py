@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from bancada_peft._check import check_count
 from bancada_peft.layers import AdaptedModule, Adapter, adapter_dtype
 from bancada_peft.methods import Method
-from bancada_peft.prompt.inputs import extend, positions_of, seen_by, without_prompt
+from bancada_peft.prompt.inputs import extend, read_off, seen_by, without_prompt
 from bancada_peft.prompt.reference import with_prompt
 
 
@@ -29,15 +29,14 @@ class PromptAdapter(Adapter):
     def __init__(self, host: nn.Module, P: Tensor) -> None:
         super().__init__()
         self.prompt = nn.Parameter(P)
-        self.accepts = tuple(inspect.signature(host.forward).parameters)
-        self.positions = positions_of(host)
+        self.model = read_off(host)
 
     def forward(self, host: AdaptedModule, base: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """The model's output for the caller's own tokens, with the prompt before them.
 
         With a cache the prompt goes in with the first tokens, and is found in it afterwards.
         """
-        given = dict(zip(self.accepts, args, strict=False)) | kwargs
+        given = dict(zip(self.model.accepts, args, strict=False)) | kwargs
         ids, E = given.get("input_ids"), given.get("inputs_embeds")
         tokens = ids if E is None else E
         if tokens is None or (ids is not None and E is not None):
@@ -46,16 +45,19 @@ class PromptAdapter(Adapter):
         if tokens.dim() != (2 if E is None else 3):
             raise ValueError(f"input_ids: of shape {list(tokens.shape)}; must be [batch, tokens]")
         seen = seen_by(given)
-        if (places := self.positions.places) is not None and (seen or n) + shape[1] > places:
+        if (places := self.model.places) is not None and (seen or n) + shape[1] > places:
             raise ValueError(
                 f"input_ids: {seen or n} + {shape[1]} tokens with the prompt's; the model has {places} places"
             )
-        extend(given, n, shape[1], seen, self.positions.first, "position_ids" in self.accepts, shape)
+        extend(given, self.model, n, shape, seen)
         if seen:
             return base(**given)
         if E is None:
             E = _embedding(host)(given.pop("input_ids"))
-        return without_prompt(base(**given | {"inputs_embeds": with_prompt(self.prompt.to(E.dtype), E)}), shape[1])
+        given["inputs_embeds"] = with_prompt(self.prompt.to(E.dtype), E)
+        if (mask := given.get("attention_mask")) is not None and mask.dtype == torch.bool and mask.dim() == 4:
+            given["attention_mask"] = _for_attention(host, mask, E.dtype)
+        return without_prompt(base(**given), shape[1])
 
     def extra_repr(self) -> str:
         """What a printed model shows."""
@@ -68,8 +70,9 @@ class PromptTuning(Method):
 
     It goes on the outermost module that takes `inputs_embeds` and has `get_input_embeddings`: any of transformers'
     decoders and encoders. The adapted model takes and returns what it did: masks, positions, token types and labels
-    (with -100) are extended inside, and what has one entry a token comes back without the prompt's. A causal model's
-    own loss also counts the first token, which the prompt's last position predicts, as HF peft's does.
+    (with -100) are extended inside, and what has one entry a token comes back without the prompt's. Every document of a
+    packed row (positions that start again, and no mask) has the prompt before it. A causal model's own loss also counts
+    the first token, which the prompt's last position predicts, as HF peft's does.
 
     Args:
         n: virtual tokens, at least 1.
@@ -136,6 +139,16 @@ class PromptTuning(Method):
             return PromptAdapter(module, P.to(dtype, copy=True))
         size = torch.linalg.vector_norm(table, dtype=dtype) / math.sqrt(table.numel())
         return PromptAdapter(module, torch.randn(self.n, dim, dtype=dtype, device=table.device) * size)
+
+
+def _for_attention(host: nn.Module, mask: Tensor, dtype: torch.dtype) -> Tensor:
+    """A mask of packed documents as the model's attention takes it."""
+    kind = getattr(getattr(host, "config", None), "_attn_implementation", "sdpa")
+    if kind not in ("sdpa", "eager"):
+        raise ValueError(
+            f"position_ids: documents packed into one row; with a prompt they need attention sdpa or eager, not {kind}"
+        )
+    return mask if kind == "sdpa" else torch.zeros_like(mask, dtype=dtype).masked_fill(~mask, torch.finfo(dtype).min)
 
 
 def _embedding(model: nn.Module) -> nn.Module:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, MutableMapping
 from typing import Any, NamedTuple
 
@@ -15,24 +16,32 @@ _BY_TOKEN = ("logits", "last_hidden_state", "start_logits", "end_logits", "predi
 _TABLES = ("position_embeddings", "wpe", "embed_positions")
 
 
-class Positions(NamedTuple):
-    """How a model numbers tokens: from `first` on, and at most `places` of them where positions are a table."""
+class Model(NamedTuple):
+    """What has to be known of a model to call it with a prompt.
 
+    `first` is the number of its first token, `places` how many there are where positions are a table, `causal` whether
+    tokens look back alone.
+    """
+
+    accepts: tuple[str, ...]
     first: int = 0
     places: int | None = None
+    causal: bool = False
 
 
-def positions_of(model: nn.Module) -> Positions:
-    """Read off the model's table of positions; a model without one counts from 0 and has no end.
+def read_off(model: nn.Module) -> Model:
+    """Read off a model's signature, its table of positions and its attentions.
 
     A table with a padding index (RoBERTa's) begins after it.
     """
+    accepts = tuple(inspect.signature(model.forward).parameters)
+    causal = any(getattr(module, "is_causal", False) for module in model.modules())
     for path, module in model.named_modules():
         if path.rsplit(".", 1)[-1] in _TABLES and isinstance(module, nn.Embedding):
             first = 0 if module.padding_idx is None else module.padding_idx + 1
             stated = getattr(getattr(model, "config", None), "max_position_embeddings", module.num_embeddings)
-            return Positions(first, min(module.num_embeddings, stated) - first)
-    return Positions()
+            return Model(accepts, first, min(module.num_embeddings, stated) - first, causal)
+    return Model(accepts, causal=causal)
 
 
 def seen_by(given: Mapping[str, Any]) -> int:
@@ -45,10 +54,8 @@ def seen_by(given: Mapping[str, Any]) -> int:
     return int(cache.get_seq_length())
 
 
-def extend(
-    given: MutableMapping[str, Any], n: int, length: int, seen: int, first: int, takes_positions: bool, shape: Any
-) -> None:
-    """Makes the other arguments fit a sequence of n virtual tokens and `length` of the caller's.
+def extend(given: MutableMapping[str, Any], model: Model, n: int, shape: torch.Size, seen: int) -> None:
+    """Makes the other arguments fit a sequence of n virtual tokens and the caller's.
 
     With a cache that holds the prompt (`seen` > 0) only what counts from the sequence's beginning is extended: the mask
     and the positions.
@@ -57,25 +64,27 @@ def extend(
     ones are those that the tokens would have without a prompt.
 
     Args:
+        given: the arguments by name, changed in place.
         shape: of the caller's tokens, [batch, length].
 
     Raises:
         ValueError: a mask that is not [batch, tokens so far].
     """
-    mask, fresh = given.get("attention_mask"), seen == 0
+    mask, positions, fresh = given.get("attention_mask"), given.get("position_ids"), seen == 0
     if mask is not None:
-        wanted = [shape[0], length if fresh else seen - n + length]
+        wanted = [shape[0], shape[1] if fresh else seen - n + shape[1]]
         if not isinstance(mask, Tensor) or list(mask.shape) != wanted:
             kind = f"of shape {list(mask.shape)}" if isinstance(mask, Tensor) else f"a {type(mask).__name__}"
             raise ValueError(f"attention_mask: {kind}; with a prompt it must be of shape {wanted}, one entry a token")
         given["attention_mask"] = mask = torch.cat([mask.new_ones(shape[0], n), mask], dim=1)
-    positions = given.get("position_ids")
+    elif fresh and model.causal and positions is not None and (packed := documents(positions)) is not None:
+        given["attention_mask"] = apart(packed, n).expand(shape[0], -1, -1, -1)
     if positions is not None:
-        virtual = torch.arange(first, first + n, device=positions.device).expand(*positions.shape[:-1], n)
+        virtual = torch.arange(model.first, model.first + n, device=positions.device)
+        virtual = virtual.expand(*positions.shape[:-1], n)
         given["position_ids"] = torch.cat([virtual, positions + n], dim=-1) if fresh else positions + n
-    elif mask is not None and takes_positions:
-        counted = (mask.long().cumsum(dim=1) - 1 + first)[:, seen:]
-        given["position_ids"] = counted
+    elif mask is not None and "position_ids" in model.accepts:
+        given["position_ids"] = (mask.long().cumsum(dim=1) - 1 + model.first)[:, seen:]
     if not fresh:
         return
     if (kinds := given.get("token_type_ids")) is not None:
@@ -83,6 +92,28 @@ def extend(
     labels = given.get("labels")
     if isinstance(labels, Tensor) and not labels.is_floating_point() and labels.shape == shape:
         given["labels"] = torch.cat([labels.new_full((shape[0], n), IGNORED), labels], dim=1)
+
+
+def documents(positions: Tensor) -> Tensor | None:
+    """Which document of its row a token is of, [batch, length]; None where positions never start again.
+
+    transformers' decoders keep documents apart that are packed into a row so, and no mask is given.
+    """
+    if positions.dim() != 2:
+        return None
+    found = (positions.diff(dim=1, prepend=positions[:, :1] - 1) != 1).cumsum(dim=1)
+    return found if bool(found[:, -1].any()) else None
+
+
+def apart(document: Tensor, n: int) -> Tensor:
+    """[batch, 1, n + length, n + length]: True where a token looks back at its own document or at the prompt.
+
+    Without it the prompt would belong to the first document of a row alone.
+    """
+    whole = nn.functional.pad(document, (n, 0), value=-1)
+    at = torch.arange(whole.shape[1], device=whole.device)
+    same = whole[:, :, None] == whole[:, None, :]
+    return ((same | (at < n)) & (at[:, None] >= at))[:, None]
 
 
 def without_prompt(out: Any, length: int) -> Any:
