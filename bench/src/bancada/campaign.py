@@ -17,6 +17,8 @@ from bancada import ceilings, cells, machine, rows
 from bancada._suites import AA_SIZES
 from bancada.heartbeat import Current
 from bancada.parent import PARTS, ROWS, Parent, job_environment
+from bancada.ranks import RanksSuite
+from bancada.ranks.pool import Pools
 from bancada.settings import Job, Settings
 from bancada.suite import AnySuite, Device
 from bancada.sweep import Planned
@@ -112,16 +114,19 @@ def execute(campaign: Campaign, run_dir: Path, tick: Tick) -> Path:
     resumed = (run_dir / PLAN).exists()
     _head(campaign, run_dir, stamp)
     job = Job(run_dir, (), campaign.device, campaign.settings, stamp, extra_suites=campaign.extra)
-    parent = Parent(campaign.root, run_dir / LOG, tick)
+    parent, pools = Parent(campaign.root, run_dir / LOG, tick), Pools(campaign.root, run_dir / LOG, tick)
     before = _ceilings(campaign, job, "before")
     job = dataclasses.replace(job, matmul_ceiling=before.matmul, copy_ceiling=before.copy)
     for family in dict.fromkeys(one.suite.family for one in campaign.planned):
         mine = [one for one in campaign.planned if one.suite.family == family]
-        parent.run(dataclasses.replace(job, cases=tuple(one.job() for one in mine)), mine)
+        alone = [one for one in mine if not isinstance(one.suite, RanksSuite)]
+        if alone:
+            parent.run(dataclasses.replace(job, cases=tuple(one.job() for one in alone)), alone)
+        pools.run(job, mine)
     if campaign.aa and AA_SUITE in campaign.suites:
         _aa(campaign, job, parent)
     _ceilings(campaign, job, "after")
-    _foot(run_dir, time.monotonic() - began, parent.start_s, resumed)
+    _foot(run_dir, time.monotonic() - began, parent.start_s + pools.start_s, resumed)
     return run_dir
 
 

@@ -15,8 +15,11 @@ PARENT = "BANCADA_PARENT"  # the environment variable in which a parent leaves i
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
-def apply(device: Device) -> None:
-    """Limits this process's private memory to most of what is free now. CPU only: CUDA maps far more than it uses."""
+def apply(device: Device, processes: int = 1) -> None:
+    """Limits this process's private memory to most of what is free now, or to its share where several share it.
+
+    CPU only: CUDA maps far more than it uses.
+    """
     if device.type != "cpu":
         return
     try:
@@ -25,7 +28,7 @@ def apply(device: Device) -> None:
         return
     if free := available_bytes():
         _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-        limit = int(free * SHARE)
+        limit = int(free * SHARE / processes)
         resource.setrlimit(resource.RLIMIT_DATA, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
 
 

@@ -45,12 +45,12 @@ def _cuda_peak(call: Callable[[], object]) -> Peak:
 
 def _cpu_peak(call: Callable[[], object]) -> Peak:
     resident = _reset_high_water()
-    activities = [torch.profiler.ProfilerActivity.CPU]
-    with torch.profiler.profile(activities=activities, profile_memory=True, record_shapes=False) as profiler:
+    # Not torch.profiler.profile: that is this same profiler, and imports the compiler at its first use: seconds.
+    with torch.autograd.profiler.profile(profile_memory=True) as profiler:
         result = call()
     high = _status("VmHWM")
     del result
-    events = profiler.profiler.kineto_results.events()
+    events = profiler.kineto_results.events()
     changes = sorted((event.start_ns(), event.nbytes()) for event in events if event.name() == "[memory]")
     running = most = 0
     for _, change in changes:

@@ -58,17 +58,17 @@ class Parent:
     def run(self, job: Job, planned: Sequence[Planned]) -> None:
         """Measures every planned case; each planned cell has a row afterwards, whatever happens to the children."""
         idle = 0
-        while (before := _left(job, planned)) and idle < MOST_IDLE_STARTS:
+        while (before := left(job, planned)) and idle < MOST_IDLE_STARTS:
             end = self._child(job, planned[0].suite.family)
             if end.status:
                 self._blame(job, planned, end)
-            after = _left(job, planned)
+            after = left(job, planned)
             if len(after) == len(before) and not end.status:
                 break
             idle = idle + 1 if len(after) == len(before) else 0
         if not job.identical:
             reason = f"the measuring process ended without a row for this cell; its output is in {self._log.name}"
-            _write(job, [(one, name) for one, name in _left(job, planned)], "crashed", reason)
+            write_lost(job, [(one, name) for one, name in left(job, planned)], "crashed", reason)
 
     def _child(self, job: Job, family: str) -> End:
         """One child, from its start to its end."""
@@ -100,7 +100,7 @@ class Parent:
             try:
                 return self._watch(process, job, began)
             finally:
-                _kill(process)
+                kill(process)
 
     def _watch(self, process: subprocess.Popen[bytes], job: Job, began: float) -> End:
         started = False
@@ -123,10 +123,10 @@ class Parent:
         """Writes the row of whom the end belongs to: the contender at work, or all of a case in preparation."""
         if job.identical or end.at is None or not end.at.case:
             return
-        left = _left(job, planned)
-        mine = [(one, name) for one, name in left if (one.suite.id, one.case.id) == (end.at.suite, end.at.case)]
+        waiting = left(job, planned)
+        mine = [(one, name) for one, name in waiting if (one.suite.id, one.case.id) == (end.at.suite, end.at.case)]
         guilty = [(one, name) for one, name in mine if name == end.at.contender] if end.at.contender else mine
-        _write(job, guilty, end.status, end.reason)
+        write_lost(job, guilty, end.status, end.reason)
 
 
 _PYTEST = (
@@ -164,7 +164,7 @@ def cache_dir() -> Path:
     return Path(os.environ.get(CACHE) or Path(base) / "bancada")
 
 
-def _kill(process: subprocess.Popen[bytes]) -> None:
+def kill(process: subprocess.Popen[bytes]) -> None:
     """Ends a child and all it started; waits until it is gone."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
@@ -174,20 +174,21 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 def _ended(code: int, current: Current | None) -> End:
     if current is not None and current.step == "done":
         return End("", "", current)
+    status, what = exit_status(code)
     step = f" in step '{current.step}'" if current else " before its first step"
-    if code < 0:
-        name = signal.Signals(-code).name
-        if -code == signal.SIGKILL:
-            return End(
-                "out_of_memory",
-                f"the system killed the process{step} (SIGKILL; {memory_bytes() / 2**30:.0f} GiB of memory here)",
-                current,
-            )
-        return End("crashed", f"the process died of {name}{step}", current)
-    return End("crashed", f"the process ended by itself{step} (exit status {code})", current)
+    return End(status, f"the process {what}{step}", current)
 
 
-def _left(job: Job, planned: Sequence[Planned]) -> list[tuple[Planned, str]]:
+def exit_status(code: int) -> tuple[str, str]:
+    """The typed status of a process that ended early, and what it did: killed, died of a signal, ended by itself."""
+    if code >= 0:
+        return "crashed", f"ended by itself with exit status {code}"
+    if -code == signal.SIGKILL:
+        return "out_of_memory", f"was killed by the system (SIGKILL; {memory_bytes() / 2**30:.0f} GiB of memory here)"
+    return "crashed", f"died of {signal.Signals(-code).name}"
+
+
+def left(job: Job, planned: Sequence[Planned]) -> list[tuple[Planned, str]]:
     """Planned cells without a row (identical races: cases without theirs)."""
     found = rows.read(job.run_dir / ROWS).rows
     if job.identical:
@@ -197,7 +198,8 @@ def _left(job: Job, planned: Sequence[Planned]) -> list[tuple[Planned, str]]:
     return [(one, name) for one in planned for name in one.contenders if (one.suite.id, one.case.id, name) not in done]
 
 
-def _write(job: Job, lost: Sequence[tuple[Planned, str]], status: str, reason: str) -> None:
+def write_lost(job: Job, lost: Sequence[tuple[Planned, str]], status: str, reason: str) -> None:
+    """Writes the rows of cells that nobody will measure."""
     made = [
         cells.cell(one.suite, one.case, one.suite.contender(name), job.device, job.stamp, status, reason)
         for one, name in lost

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -25,7 +25,14 @@ LOOKS = 2  # how often the race looks again after the planned rounds
 ALIKE = 1.3  # neighbours in speed that share a loop count
 
 
-def set_loops(entrants: list[Entrant], sample_s: float) -> None:
+class Paced(Protocol):
+    """Whoever's work is repeated in a sample: seconds of one call, and how often a sample repeats it."""
+
+    estimate_s: float
+    loops: int
+
+
+def set_loops(entrants: Sequence[Paced], sample_s: float) -> None:
     """Chooses how often each entrant's call is looped in a sample of about `sample_s` seconds.
 
     Contenders of about the same speed get the same count. Were it each one's own, a disturbed estimate would

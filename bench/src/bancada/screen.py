@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from typing import Any
 
 import torch
 
@@ -19,7 +20,7 @@ from bancada import accuracy, memory
 from bancada.arena import Arena
 from bancada.clock import Clock
 from bancada.settings import Settings
-from bancada.suite import Case, Contender, Device, KernelSuite, Run, Tensors
+from bancada.suite import Case, Contender, Device, Entry, KernelSuite, Run, Tensors
 
 Beat = Callable[[str, float], None]
 Fact = str | int | float | bool
@@ -80,7 +81,7 @@ def screen(
     """
     facts: dict[str, Fact] = {}
     try:
-        _available(contender, question.case, device)
+        available(contender, question.case, device)
         beat("build", settings.compile_limit_s)
         lent = question.arena.lend(question.decoy)
         start = time.perf_counter()
@@ -110,7 +111,8 @@ def screen(
     return Entrant(contender, run, lent, estimate, 1, facts)
 
 
-def _available(contender: Contender, case: Case, device: Device) -> None:
+def available(contender: Entry[Any], case: Case, device: Device) -> None:
+    """Failed (`unsupported`) where a contender lacks a distribution, or says that it cannot run a case here."""
     for name in contender.requires:
         try:
             version(name)

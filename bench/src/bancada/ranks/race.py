@@ -1,0 +1,126 @@
+"""The race between ranks: a barrier before each sample, and the slowest rank counts.
+
+Every rank goes through the same shuffled order, which follows from the seed, and times its own samples. After the
+planned rounds the samples are put together, the largest of all ranks for each, and rank 0 decides for everybody
+whether the race goes on. pytest-benchmark cannot time this: its samples are one process's.
+"""
+
+from __future__ import annotations
+
+import gc
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from bancada import stats
+from bancada.race import LOOKS, set_loops
+from bancada.ranks.control import Control
+from bancada.ranks.declare import RankRun, RanksContender
+from bancada.settings import Settings
+
+Beat = Callable[[str, float, str], None]
+
+
+@dataclass
+class Entrant:
+    """A contender that has passed, ready to race: `estimate_s` is the slowest rank's, the same on all."""
+
+    contender: RanksContender
+    run: RankRun
+    estimate_s: float
+    facts: dict[str, str | int | float | bool]
+    loops: int = 1
+    samples: list[float] = field(default_factory=list)
+
+
+class Race:
+    """The state of one race on one rank; `run` races and leaves each entrant's `samples` (seconds a step).
+
+    Args:
+        entrants: in the same order on all ranks.
+        control: the ranks' talk among themselves.
+        synchronise: waits until the device is done.
+        settings: rounds, seed, sample length.
+        budget_s: time for the race.
+        beat: `beat(step, limit_s, contender)`.
+    """
+
+    def __init__(
+        self,
+        entrants: Sequence[Entrant],
+        control: Control,
+        synchronise: Callable[[], None],
+        settings: Settings,
+        budget_s: float,
+        beat: Beat,
+    ) -> None:
+        self.entrants = list(entrants)
+        self.rounds = 0
+        self._control, self._synchronise, self._settings, self._beat = control, synchronise, settings, beat
+        self._random = random.Random(settings.seed)
+        self._deadline = time.perf_counter() + budget_s
+        set_loops(self.entrants, settings.sample_s)
+        cost = sum(entrant.estimate_s * entrant.loops for entrant in self.entrants)
+        self._goal = max(settings.least_rounds, min(settings.rounds, int(budget_s / max(cost, 1e-9))))
+
+    def run(self) -> None:
+        """Races to the end; every rank leaves with the same samples."""
+        collecting = gc.isenabled()
+        gc.collect()
+        gc.disable()
+        try:
+            while self.rounds < self._goal:
+                self._leg()
+                self._goal = self._control.decide(self._next_goal())
+        finally:
+            if collecting:
+                gc.enable()
+
+    def _leg(self) -> None:
+        """All rounds up to the goal, then the slowest rank's times."""
+        order: list[int] = []
+        seconds: list[float] = []
+        for _ in range(self._goal - self.rounds):
+            places = list(range(len(self.entrants)))
+            self._random.shuffle(places)
+            order += places
+            seconds += [self._sample(self.entrants[place]) for place in places]
+        self._beat("race, times put together", self._settings.call_limit_s, "")
+        for place, slowest in zip(order, self._control.slowest(seconds), strict=True):
+            entrant = self.entrants[place]
+            entrant.samples.append(max(slowest, 1e-9) / entrant.loops)
+        self.rounds = self._goal
+
+    def _sample(self, entrant: Entrant) -> float:
+        limit = max(self._settings.update_limit_s, 20 * entrant.estimate_s * entrant.loops)
+        self._beat("race", limit, entrant.contender.id)
+        step = entrant.run.step
+        self._control.barrier()
+        start = time.perf_counter()
+        for _ in range(entrant.loops):
+            step()
+        self._synchronise()
+        return time.perf_counter() - start
+
+    def _next_goal(self) -> int:
+        """Rank 0 decides: on while undecided, within cap and budget. It looks a few times only."""
+        most, planned = self._settings.most_rounds, self._settings.rounds
+        over = self.rounds >= most or time.perf_counter() > self._deadline or len(self.entrants) < 2
+        if over or all(comparison.decided for comparison in self.comparisons()):
+            return self.rounds
+        return min(most, self.rounds + max(1, (most - planned) // LOOKS))
+
+    def times_of(self, entrant: Entrant) -> stats.Floats:
+        """Seconds a step of one entrant, by round."""
+        return np.array(entrant.samples, dtype=np.float64)
+
+    def comparisons(self) -> list[stats.Comparison]:
+        """Every pair, by the slowest rank's times."""
+        if len(self.entrants) < 2:
+            return []
+        times = np.array([self.times_of(entrant) for entrant in self.entrants])
+        names = [entrant.contender.id for entrant in self.entrants]
+        return stats.compare(times, names, seed=self._settings.seed)
