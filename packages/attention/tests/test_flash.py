@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 import subprocess
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -17,10 +17,9 @@ from memory_peak import peak_bytes
 
 import bancada_attention
 from bancada_attention import attention, flash_attention
-from bancada_attention.flash import tiled, tiles
+from bancada_attention.flash import api, tiled, tiles
 
 TILED = partial(flash_attention, backend="tiled")
-UNCHECKED = {"attention": inspect.unwrap(attention), "flash_attention": inspect.unwrap(flash_attention)}
 
 
 def gradients(problem: rule.Problem, **options: object) -> tuple[torch.Tensor, ...]:
@@ -185,91 +184,63 @@ def test_autocast_casts_as_sdpa_does(name: str, backward_inside: bool) -> None:
         assert torch.equal(a, b.float())
 
 
+def test_no_backend_runs_under_autocast(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither forward nor backward, wherever autocast is on: the backends choose their own precision."""
+    seen = []
+
+    def spied(function: Callable[..., object]) -> Callable[..., object]:
+        def run(*arguments: object, **options: object) -> object:
+            seen.append((function.__name__, torch.is_autocast_enabled("cpu")))
+            return function(*arguments, **options)
+
+        return run
+
+    for name in ("tiled_forward", "tiled_backward"):
+        monkeypatch.setattr(api, name, spied(getattr(api, name)))
+    leaves = rule.make(1, 2, 4, 5, 8).leaves()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        TILED(*leaves).sum().backward()
+        assert torch.is_autocast_enabled("cpu")
+    assert seen == [("tiled_forward", False), ("tiled_backward", False)]
+
+
+@pytest.mark.parametrize("name", ["attention", "flash_attention"])
+def test_meta_tensors_give_shapes_and_dtypes(name: str) -> None:
+    """Sizes are known before there is memory for them."""
+    problem = rule.make(2, 4, 300, 400, 8, kv_heads=2, dtype=torch.bfloat16)
+    leaves = [x.to("meta").requires_grad_() for x in (problem.q, problem.k, problem.v)]
+    mask = torch.ones(2, 400, dtype=torch.bool, device="meta")
+    out, lse = getattr(bancada_attention, name)(*leaves, causal=True, key_padding_mask=mask, return_lse=True)
+    assert (out.shape, out.dtype, out.device.type) == (problem.q.shape, torch.bfloat16, "meta")
+    assert (lse.shape, lse.dtype) == (problem.q.shape[:3], torch.float32)
+    out.sum().backward()
+    assert all(x.grad is not None and x.grad.shape == x.shape for x in leaves)
+
+
+def test_transforms_of_torch_func_are_for_the_reference() -> None:
+    problem = rule.make(1, 2, 4, 5, 8, dtype=torch.float64)
+    q, k, v = problem.leaves()
+    gradient = torch.func.grad(lambda q: attention(q, k, v).sum())(q.detach())
+    (right,) = torch.autograd.grad(TILED(q, k, v).sum(), q)
+    torch.testing.assert_close(gradient, right, rtol=0, atol=1e-12)
+    with pytest.raises(RuntimeError, match="functorch"):
+        torch.func.grad(lambda q: TILED(q, k, v).sum())(q.detach())
+
+
 def test_auto_is_tiled_on_a_cpu() -> None:
     problem = rule.make(1, 2, 40, 50, 8)
     assert torch.equal(flash_attention(problem.q, problem.k, problem.v), TILED(problem.q, problem.k, problem.v))
-
-
-# Refusals
-
-GOOD = rule.make(2, 4, 5, 6, 8, kv_heads=2)
-REFUSED = {
-    "q is no tensor": ({"q": 3}, r"q=3: must be a tensor"),
-    "q has 3 dimensions": ({"q": GOOD.q[0]}, r"q: shape \[4, 5, 8\]; must have 4 dimensions"),
-    "integers": ({"q": GOOD.q.int()}, r"q: dtype torch.int32; allowed are torch.float16"),
-    "dtypes differ": ({"v": GOOD.v.double()}, r"v: dtype torch.float64; must be that of q, torch.float32"),
-    "devices differ": ({"k": GOOD.k.to("meta")}, r"k: device meta; must be that of q, cpu"),
-    "v longer than k": ({"v": torch.zeros(2, 2, 7, 8)}, r"v: shape \[2, 2, 7, 8\]; must be that of k, \[2, 2, 6, 8\]"),
-    "batch differs": ({"q": GOOD.q[:1]}, r"k: batch 2 in shape \[2, 2, 6, 8\]; must be that of q, 1"),
-    "head_dim differs": ({"q": GOOD.q[..., :7]}, r"k: head_dim 8 in shape .*; must be that of q, 7"),
-    "heads do not divide": ({"q": GOOD.q[:, :3]}, r"k: 2 heads; must be at least 1 and divide those of q, 3"),
-    "no heads": ({"k": GOOD.k[:, :0], "v": GOOD.v[:, :0]}, r"k: 0 heads; must be at least 1"),
-    "head_dim 0": ({name: getattr(GOOD, name)[..., :0] for name in "qkv"}, r"q: head_dim 0; must be"),
-    "causal is no bool": ({"causal": 1}, r"causal=1: must be True or False"),
-    "scale is NaN": ({"scale": math.nan}, r"scale=nan: must be a finite number"),
-    "scale is infinite": ({"scale": math.inf}, r"scale=inf: must be a finite number"),
-    "scale is a word": ({"scale": "big"}, r"scale='big': must be a finite number"),
-    "mask of numbers": ({"key_padding_mask": torch.ones(2, 6)}, r"key_padding_mask: dtype torch.float32; must be"),
-    "mask of another shape": (
-        {"key_padding_mask": torch.ones(2, 5, dtype=torch.bool)},
-        r"key_padding_mask: shape \[2, 5\]; must be \[batch, k_len\] = \[2, 6\]",
-    ),
-    "mask elsewhere": (
-        {"key_padding_mask": torch.ones(2, 6, dtype=torch.bool, device="meta")},
-        r"key_padding_mask: device meta; must be that of q, cpu",
-    ),
-    "mask is a list": ({"key_padding_mask": [True]}, r"key_padding_mask=\[True\]: must be None or a bool tensor"),
-}
-
-
-@pytest.mark.parametrize("name", UNCHECKED)
-@pytest.mark.parametrize("what", REFUSED)
-def test_bad_input_is_named(name: str, what: str) -> None:
-    changed, message = REFUSED[what]
-    arguments = {"q": GOOD.q, "k": GOOD.k, "v": GOOD.v} | changed
-    tensors = [arguments.pop(x) for x in "qkv"]
-    with pytest.raises(ValueError, match=message):
-        UNCHECKED[name](*tensors, **arguments)
-
-
-@pytest.mark.parametrize(
-    ("mask", "message"),
-    [
-        (
-            torch.ones(2, 3, 5, 6, dtype=torch.bool),
-            r"attn_mask: shape \[2, 3, 5, 6\]; must broadcast to .* \[2, 4, 5, 6\]",
-        ),
-        (torch.ones(1, 2, 4, 5, 6), r"attn_mask: shape \[1, 2, 4, 5, 6\]; must broadcast"),
-        (torch.ones(5, 6, dtype=torch.int64), r"attn_mask: dtype torch.int64; allowed are torch.bool"),
-        (torch.ones(5, 6, device="meta"), r"attn_mask: device meta"),
-        ("causal", r"attn_mask='causal': must be None or a tensor"),
-    ],
-)
-def test_bad_attn_mask_is_named(mask: object, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        UNCHECKED["attention"](GOOD.q, GOOD.k, GOOD.v, attn_mask=mask)
-
-
-def test_flash_refuses_what_only_the_reference_takes() -> None:
-    wide = rule.make(1, 1, 3, 3, 257)
-    attention(wide.q, wide.k, wide.v)
-    with pytest.raises(ValueError, match=r"q: head_dim 257; must be 1 to 256"):
-        TILED(wide.q, wide.k, wide.v)
-    with pytest.raises(ValueError, match=r"backend='cudnn': allowed are auto, tiled, triton"):
-        UNCHECKED["flash_attention"](GOOD.q, GOOD.k, GOOD.v, backend="cudnn")
-    double = rule.make(1, 1, 3, 3, 8, dtype=torch.float64)
-    with pytest.raises(ValueError, match=r"backend='triton': .*'tiled' takes any input"):
-        flash_attention(double.q, double.k, double.v, backend="triton")
 
 
 # The package
 
 
 def test_annotated_shapes_are_checked_while_tests_run() -> None:
+    good = rule.make(2, 4, 5, 6, 8, kv_heads=2)
     with pytest.raises(jaxtyping.TypeCheckError):
-        attention(GOOD.q, GOOD.k[..., :7], GOOD.v)
+        attention(good.q, good.k[..., :7], good.v)
     with pytest.raises(jaxtyping.TypeCheckError):
-        TILED(GOOD.q, GOOD.k, GOOD.v[:, :, :3])
+        TILED(good.q, good.k, good.v[:, :, :3])
 
 
 def test_it_works_without_jaxtyping() -> None:
@@ -284,29 +255,3 @@ def test_it_works_without_jaxtyping() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=source, check=True)
     assert done.stdout == "tensor(True)\n"
     assert done.stderr == ""
-
-
-@pytest.mark.parametrize("causal", [False, True])
-def test_with_and_without_the_running_maximum_the_result_is_the_same(
-    causal: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    generator = torch.Generator().manual_seed(3)
-    q, k, v = (torch.randn(2, 4, 70, 24, generator=generator) for _ in range(3))
-    mask = torch.rand(2, 70, generator=generator) > 0.3
-    mask[1] = False
-    without, lse = flash_attention(q, k, v, causal=causal, key_padding_mask=mask, return_lse=True, backend="tiled")
-    monkeypatch.setattr(tiled, "SMALL_SCORES", -1.0)
-    with_, right = flash_attention(q, k, v, causal=causal, key_padding_mask=mask, return_lse=True, backend="tiled")
-    torch.testing.assert_close(without, with_, rtol=1e-5, atol=1e-6)
-    torch.testing.assert_close(lse, right, rtol=1e-5, atol=1e-6)
-
-
-def test_scores_too_large_or_not_a_number_keep_the_running_maximum() -> None:
-    q, k = torch.ones(1, 1, 3, 4), torch.ones(1, 1, 5, 4)
-    hidden = torch.tensor([[True, True, True, True, False]])
-    assert tiled._scores_are_small(q, k, 0.5, None)
-    assert not tiled._scores_are_small(q * 100, k, 0.5, None)
-    assert not tiled._scores_are_small(q, k, -50.0, None)
-    k[0, 0, 4] = float("nan")
-    assert not tiled._scores_are_small(q, k, 0.5, None)
-    assert tiled._scores_are_small(q, k, 0.5, hidden)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Sequence
 
 import torch
@@ -17,6 +18,10 @@ def check_qkv(q: Tensor, k: Tensor, v: Tensor, *, max_head_dim: int | None = Non
     for name, value in (("q", q), ("k", k), ("v", v)):
         if not isinstance(value, Tensor):
             raise ValueError(f"{name}={value!r}: must be a tensor [batch, heads, seq, head_dim]")
+        if value.is_nested:
+            raise ValueError(f"{name}: a nested tensor; must be an ordinary one [batch, heads, seq, head_dim]")
+        if value.layout != torch.strided:
+            raise ValueError(f"{name}: layout {value.layout}; must be torch.strided")
         if value.dim() != 4:
             raise ValueError(f"{name}: shape {list(value.shape)}; must have 4 dimensions [batch, heads, seq, head_dim]")
         if value.dtype not in DTYPES:
@@ -51,9 +56,15 @@ def check_scale(scale: float | None, head_dim: int) -> float:
     """`scale`, or 1/sqrt(head_dim) where it is None; ValueError unless it is a finite number."""
     if scale is None:
         return 1.0 / math.sqrt(head_dim)
-    if isinstance(scale, bool) or not isinstance(scale, (int, float)) or not math.isfinite(scale):
+    number: object = scale
+    try:
+        # numbers.Real: an int, a float, or a number of numpy's
+        found = float(number) if not isinstance(number, bool) and isinstance(number, numbers.Real) else math.nan
+    except OverflowError:
+        found = math.inf
+    if not math.isfinite(found):
         raise ValueError(f"scale={scale!r}: must be a finite number, or None for 1/sqrt(head_dim)")
-    return float(scale)
+    return found
 
 
 def check_key_padding_mask(mask: Tensor | None, q: Tensor, k: Tensor) -> None:

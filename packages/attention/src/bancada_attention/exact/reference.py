@@ -12,7 +12,7 @@ from typing import Literal, overload
 
 import torch
 
-from bancada_attention._autocast import accumulator, autocast_inputs
+from bancada_attention._autocast import accumulator, autocast_inputs, without_autocast
 from bancada_attention._check import check_attn_mask, check_causal, check_key_padding_mask, check_qkv, check_scale
 from bancada_attention._typing import Bool, Float, Tensor
 
@@ -88,7 +88,7 @@ def attention(
     check_key_padding_mask(key_padding_mask, q, k)
     check_attn_mask(attn_mask, q, k)
     scale = check_scale(scale, q.shape[3])
-    with torch.autocast(q.device.type, enabled=False):
+    with without_autocast(q.device.type):
         out, lse = _attention(q, k, v, causal, scale, key_padding_mask, attn_mask)
     return (out, lse) if return_lse else out
 

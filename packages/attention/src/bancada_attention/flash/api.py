@@ -9,7 +9,7 @@ from typing import Any, Literal, overload
 
 import torch
 
-from bancada_attention._autocast import autocast_inputs
+from bancada_attention._autocast import autocast_inputs, without_autocast
 from bancada_attention._check import check_causal, check_key_padding_mask, check_qkv, check_scale
 from bancada_attention._typing import Bool, Float, Tensor
 from bancada_attention.flash.tiled import tiled_backward, tiled_forward
@@ -78,7 +78,8 @@ def flash_attention(
         (float64 for float64). A row that sees no key has output 0, lse -inf and gradients 0.
         Products are summed in float32 (float64 for float64). Extra memory is linear in q_len + k_len.
         Under `torch.autocast`, q, k and v are first cast to its dtype, as torch's
-        scaled_dot_product_attention does. Gradients are not differentiable again.
+        scaled_dot_product_attention does. Gradients are not differentiable again, and the transforms of
+        torch.func (grad, vmap, ...) are refused by torch: `attention` takes all of them.
 
     Raises:
         ValueError: an argument has a wrong shape, dtype, device or value, or the backend cannot take it.
@@ -138,7 +139,7 @@ class _Flash(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         forward, _ = _kernels(backend, q, k)
         # The backends choose their own precision: whatever operations they come to use, none may be autocast.
-        with torch.autocast(q.device.type, enabled=False):
+        with without_autocast(q.device.type):
             out, lse = forward(q, k, v, causal=causal, scale=scale, key_padding_mask=key_padding_mask)
         ctx.save_for_backward(q, k, v, out, lse, key_padding_mask)
         ctx.set_materialize_grads(False)
@@ -176,7 +177,7 @@ class _Gradient(torch.autograd.Function):
         backend: str,
     ) -> tuple[Tensor, Tensor, Tensor]:
         _, backward = _kernels(backend, q, k)
-        with torch.autocast(q.device.type, enabled=False):
+        with without_autocast(q.device.type):
             dq, dk, dv = backward(
                 dout, dlse, q, k, v, out, lse, causal=causal, scale=scale, key_padding_mask=key_padding_mask
             )

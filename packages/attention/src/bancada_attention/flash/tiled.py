@@ -21,6 +21,8 @@ LOG2E = math.log2(math.e)
 LN2 = math.log(2.0)
 SMALL_SCORES = 32.0
 """Scores (base 2) up to here need no maximum: sums of 2^32 are far from overflow, 2^-32 far from underflow."""
+ORDINARY_LENGTHS = 2.0**-50, 2.0**50
+"""Values no longer and no shorter stay within range when multiplied with 2^32 or 2^-32, over millions of keys."""
 
 
 def tiled_forward(
@@ -47,7 +49,7 @@ def tiled_forward(
     """
     dtype = accumulator(q.dtype)
     tiling = choose(q, k, budget=2**19, keys=256, causal=causal)
-    inner_loop = _bounded_rows if _scores_are_small(q, k, scale, key_padding_mask) else _online_rows
+    inner_loop = _bounded_rows if _needs_no_maximum(q, k, v, scale, key_padding_mask) else _online_rows
     bias = CausalBias(q, k, tiling, dtype, causal)
     scratch = Scratch(q, dtype)
     out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
@@ -63,21 +65,24 @@ def tiled_forward(
     return out, lse
 
 
-def _scores_are_small(q: Tensor, k: Tensor, scale: float, key_padding_mask: Tensor | None) -> bool:
+def _needs_no_maximum(q: Tensor, k: Tensor, v: Tensor, scale: float, key_padding_mask: Tensor | None) -> bool:
     """Whether |scale * q.k| <= |scale| max|q| max|k| (Cauchy-Schwarz) keeps every score within `SMALL_SCORES`.
 
-    Softmax does not depend on what is subtracted from the scores; the maximum only keeps 2^s within range
-    (a maximum common to all rows: Hong et al., arXiv 2311.01282). Asked on a CPU only: a GPU would have to wait.
-    With a single key the maximum makes its probability 1 and the output v to the bit: it stays.
+    Softmax does not depend on what is subtracted from the scores; the maximum only keeps 2^s, and its products with
+    V, within range (a maximum common to all rows: Hong et al., arXiv 2311.01282). Asked on a CPU only: a GPU would
+    have to wait. With a single key the maximum makes its probability 1 and the output v to the bit: it stays.
     """
     if q.device.type != "cpu" or q.numel() == 0 or k.shape[2] <= 1:
         return False
     dtype = accumulator(q.dtype)
-    lengths = torch.linalg.vector_norm(k, dim=-1, dtype=dtype)
+    longest_q = torch.linalg.vector_norm(q, dim=-1, dtype=dtype).amax()
+    lengths = [torch.linalg.vector_norm(x, dim=-1, dtype=dtype) for x in (k, v)]
     if key_padding_mask is not None:
-        lengths = lengths.masked_fill(~key_padding_mask[:, None], 0.0)
-    longest = torch.linalg.vector_norm(q, dim=-1, dtype=dtype).amax() * lengths.amax()
-    return bool(longest * abs(scale * LOG2E) <= SMALL_SCORES)  # NaN: no
+        lengths = [x.masked_fill(~key_padding_mask[:, None], 0.0) for x in lengths]
+    longest_k, longest_v = (x.amax() for x in lengths)
+    low, high = ORDINARY_LENGTHS
+    # NaN: no
+    return bool(longest_q * longest_k * abs(scale * LOG2E) <= SMALL_SCORES) and low <= float(longest_v) <= high
 
 
 def _bounded_rows(

@@ -112,7 +112,8 @@ def slabs(q: Tensor, k: Tensor, key_padding_mask: Tensor | None, tiling: Tiling)
     """All units, in slabs of `tiling.units`; keys that a mask hides at both ends of a slab are left out."""
     batch, kv_heads, k_len = k.shape[:3]
     batches, heads = max(1, tiling.units // kv_heads), min(tiling.units, kv_heads)
-    bounds = _attended(key_padding_mask) if key_padding_mask is not None else [(0, k_len)] * batch
+    hidden = None if key_padding_mask is None or key_padding_mask.is_meta else key_padding_mask
+    bounds = [(0, k_len)] * batch if hidden is None else _attended(hidden)
     for b in range(0, batch, batches):
         some = slice(b, min(b + batches, batch))
         first, last = min(x for x, _ in bounds[some]), max(x for _, x in bounds[some])
