@@ -1,4 +1,4 @@
-"""The command line: `bancada sweep | report | list | trust`."""
+"""The command line: `bancada sweep | report | list | trust | baseline`."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ app = typer.Typer(
     add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False,
     help="Which efficiency technique should I use, on my machine, at my sizes, and what does it cost?",
 )  # fmt: skip
+recorded = typer.Typer(no_args_is_help=True)
 _out = Console(highlight=False, soft_wrap=True)
 _err = Console(stderr=True, highlight=False, soft_wrap=True)
 
@@ -224,6 +225,28 @@ def trust(
     from bancada.trust import measure, show
 
     show(_out, measure(root(), _runs(out), device, threads, comparisons, _err))
+
+
+@recorded.callback()
+def _recorded() -> None:
+    """Recorded runs, which reports show beside new ones."""
+
+
+@recorded.command("save")
+@_told
+def save_baseline(
+    run: Annotated[str, typer.Argument(help="A finished run: its folder or its name.")],
+    name: Annotated[str, typer.Argument(help="The baseline's name, without an ending.")],
+    out: RunsOption = None,
+) -> None:
+    """Keep a run's rows in reports/baselines, to be shown beside later runs as recorded."""
+    from bancada.baselines import save
+
+    saved = save(_run_dir(run, _runs(out)), name, root() / "reports" / "baselines")
+    _out.print(f"Recorded: {saved}", markup=False)
+
+
+app.add_typer(recorded, name="baseline")
 
 
 def main() -> Any:

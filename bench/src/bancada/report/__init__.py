@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from bancada import baselines
 from bancada.report import data
 from bancada.report.load import Loaded, load, merged_catalogue
 
@@ -28,18 +29,20 @@ SCRIPTS = (
     "training.js",
     "ranks.js",
     "limits.js",
+    "baselines.js",
     "coverage.js",
     "trust.js",
     "app.js",
 )
 
 
-def build(runs: Sequence[Path], output: Path | None = None) -> Path:
+def build(runs: Sequence[Path], output: Path | None = None, recorded: Path | None = None) -> Path:
     """Writes the report of these run folders, and returns its path.
 
     Args:
         runs: folders with a `rows.jsonl`, and a `plan.json` and `catalogue.json` where there are any.
         output: the file to write, its folder made where missing; by default `report.html` in the last of the folders.
+        recorded: the folder of baselines; by default `baselines` beside the folder of runs that the last run lies in.
 
     Raises:
         ValueError: there is no run, or one is not a run folder.
@@ -49,7 +52,7 @@ def build(runs: Sequence[Path], output: Path | None = None) -> Path:
         raise ValueError("runs=[]: at least one run folder is needed")
     loaded = [load(Path(run)) for run in runs]
     path = Path(output) if output is not None else Path(runs[-1]) / "report.html"
-    page = render(loaded, path)
+    page = render(loaded, path, baselines.load(recorded or baselines.folder_of(Path(runs[-1]))))
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(path.name + ".part")  # a report being written must not replace a whole one
     unfinished.write_bytes(page.encode("utf-8", "replace"))
@@ -57,7 +60,7 @@ def build(runs: Sequence[Path], output: Path | None = None) -> Path:
     return path
 
 
-def render(runs: Sequence[Loaded], path: Path) -> str:
+def render(runs: Sequence[Loaded], path: Path, recorded: Sequence[baselines.Baseline] = ()) -> str:
     """The page as text; `path` is where it will stand, for the links to the rows."""
     jinja2, plotly = _libraries()
     folder = Path(__file__).parent
@@ -71,7 +74,7 @@ def render(runs: Sequence[Loaded], path: Path) -> str:
             style="\n".join((folder / name).read_text(encoding="utf-8") for name in STYLES),
             script="\n".join((folder / name).read_text(encoding="utf-8") for name in SCRIPTS),
             plotly=plotly.get_plotlyjs(),
-            payload=in_script(data.payload(runs, verdicts)),
+            payload=in_script(data.payload(runs, verdicts, recorded)),
             figures=data.figures(runs, verdicts),
             verdicts=verdicts,
             runs=[_in_words(run, path) for run in runs],

@@ -96,6 +96,7 @@ function belowCards() {
   const sections = [...group(cells, (c) => c.family)].map(([family, inside]) => familySection(family, inside));
   host.replaceChildren(...(sections.length ? sections : [empty(nothing)]));
   limitsSection(cells);
+  baselinesSection(cells);
   coverageSection(cells);
   trustSection(cells);
   catalogueSection(cells);

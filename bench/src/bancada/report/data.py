@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from bancada import baselines
 from bancada.report.columns import rounded, table
 from bancada.report.load import Loaded, merged_catalogue
 from bancada.rows import Row
@@ -20,7 +21,9 @@ TOO_FAST = 1.15
 """A result above this share of a ceiling means that the work or the clock is wrong."""
 
 
-def payload(runs: Sequence[Loaded], found: Sequence[Verdict]) -> dict[str, Any]:
+def payload(
+    runs: Sequence[Loaded], found: Sequence[Verdict], recorded: Sequence[baselines.Baseline] = ()
+) -> dict[str, Any]:
     """Everything the page's script reads."""
     cells = [cell for run in runs for cell in run_cells(run)]
     return {
@@ -32,6 +35,7 @@ def payload(runs: Sequence[Loaded], found: Sequence[Verdict]) -> dict[str, Any]:
         "curves": [_curve(row) for run in runs for row in run.rows if row["kind"] == "curve"],
         "trials": table([_small(row) for run in runs for row in run.rows if row["kind"] == "trial"]),
         "ceilings": [_small(row) for run in runs for row in run.rows if row["kind"] == "ceiling"],
+        "baselines": baselines.payload(recorded, {cell["suite"] for cell in cells}, table),
         "catalogue": merged_catalogue(runs),
         "verdicts": [{"suite": v.suite, "run": v.run, "device": v.device} for v in found],
     }

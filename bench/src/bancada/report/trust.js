@@ -65,6 +65,36 @@ function policyRows(cells) {
   });
 }
 
+function tuningRows(cells) {
+  // What tuning may try, how often it tried, and what that took: the same number of trials for every contender.
+  return groups(
+    measured(cells).filter((c) => c["measure.tuning_trials"] != null),
+    (c) => c.suite + KEY + c.contender,
+  ).map((one) => {
+    const space = SUITES.get(one[0].suite).spaces?.[one[0].contender] || {};
+    const said = Object.entries(space).map(([name, what]) => `${name}: ${what}`);
+    const trials = unique(one.map((c) => c["measure.tuning_trials"])).join(", ");
+    const seconds = one.reduce((sum, c) => sum + (c["measure.tuning_s"] || 0), 0);
+    return [chip(one[0]), one[0].suite, said.join("; ") || "nothing", trials, sayTime(seconds)];
+  });
+}
+function trainedRows(cells) {
+  // The sizes that outcomes were measured at: no claim goes beyond them.
+  const trained = measured(cells).filter((c) => c["measure.seeds"] != null);
+  return groups(trained, (c) => c.caseKey).map((one) => {
+    const size = Math.max(...one.map((c) => c["measure.bytes.parameters"] || 0));
+    const updates = unique(one.map((c) => c["measure.updates"]).filter(Boolean));
+    const seeds = unique(one.map((c) => c["measure.seeds"]));
+    return [
+      one[0].suite,
+      one[0].case,
+      size ? sayBytes(size) : "not recorded",
+      updates.map(sayValue).join(", "),
+      seeds.join(", "),
+    ];
+  });
+}
+
 const titled = (title, content, missing) =>
   el("div", {}, el("h5", {}, title), content.length ? factList(content) : empty(missing));
 const spaced = (name) => name.replace(/_/g, " ");
@@ -135,11 +165,27 @@ function trustSection(cells) {
   const policies = policyRows(cells);
   const heads = ["contender", "suites", "precision", "backend", ""];
   const equal = policies.length ? [simpleTable("Equal work: what each contender computes in", heads, policies)] : [];
+  const tuned = tuningRows(cells);
+  const training = tuned.length
+    ? [
+        simpleTable(
+          "Outcomes hold for these sizes and budgets, and nothing here says more",
+          ["suite", "case", "parameters", "updates", "seeds"],
+          trainedRows(cells),
+        ),
+        simpleTable(
+          "Equal tuning: what could be tried, on the validation split, and what trying took",
+          ["contender", "suite", "search space", "trials", "time"],
+          tuned,
+        ),
+      ]
+    : [];
   const host = document.getElementById("trust-body");
   host.replaceChildren(
     el("p", {}, METHOD),
     el("div", { class: "smalls" }, small),
     ...equal,
+    ...training,
     ...DATA.runs.flatMap(runFacts),
   );
 }
