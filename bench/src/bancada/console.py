@@ -84,7 +84,7 @@ def _suites(extra: tuple[str, ...]) -> dict[str, AnySuite]:
             raise ValueError(f"--suites-from {one!r}: write MODULE:FUNCTION")
     try:
         return discover(extra=extra)
-    except (ImportError, AttributeError) as error:
+    except (ImportError, AttributeError, TypeError) as error:
         if not extra:
             raise
         raise ValueError(f"--suites-from {' '.join(extra)}: {error}") from None

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from bancada.suite import Device, Scalar
+
+
+def _check_number(name: str, value: object, whole: bool) -> None:
+    """ValueError unless `value` is a finite number above 0, and an int where it must be `whole`."""
+    number = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
+    right = number and 0 < float(value) < math.inf  # type: ignore[arg-type]
+    if not right:
+        raise ValueError(f"{name}={value!r}: must be a {'whole' if whole else 'finite'} number above 0")
 
 
 @dataclass(frozen=True)
@@ -43,21 +52,9 @@ class Settings:
     update_limit_s: float = 60.0
 
     def __post_init__(self) -> None:
-        for name in (
-            "rounds",
-            "least_rounds",
-            "most_rounds",
-            "sample_s",
-            "budget_s",
-            "call_limit_s",
-            "compile_limit_s",
-            "oracle_limit_s",
-            "update_limit_s",
-            "seeds",
-            "trials",
-        ):
-            if getattr(self, name) <= 0:
-                raise ValueError(f"{name}={getattr(self, name)!r}: must be above 0")
+        for field_ in dataclasses.fields(self):
+            if field_.name != "seed":
+                _check_number(field_.name, getattr(self, field_.name), whole=isinstance(field_.default, int))
         if not self.least_rounds <= self.rounds <= self.most_rounds:
             raise ValueError(
                 f"rounds={self.rounds}: must lie between "
