@@ -4,17 +4,18 @@ This folder alone imports the harness, and nothing in the package imports this f
 
 `compression.speed` is one product of a linear layer whose weight was compressed before the first call.
 `compression.size` is the compression itself: what it takes, and how many bytes and how much noise it leaves.
+`compression.quality` is a whole model, compressed, on held-out data: what it loses, and its bytes and time.
 """
 
 from __future__ import annotations
 
-from bancada.suite import KernelSuite
+from bancada.suite import KernelSuite, Metric
 from bancada_compression._suites import problem
 from bancada_compression._suites.catalogue import TECHNIQUES
 from bancada_compression._suites.contenders import size_contenders, speed_contenders
+from bancada_compression._suites.quality import quality_suite
 
-_MODELS = "works on whole models: judged by the quality suites of training, which need a workload"
-_PART = "a step of a pruning or factorisation that only makes sense on a model with its data"
+_PART = "a step of prune or factorize, which compression.quality measures"
 
 EXCLUDED: dict[str, str] = {
     "FactoredLayer": "a report",
@@ -22,7 +23,7 @@ EXCLUDED: dict[str, str] = {
     "ModelReport": "a report",
     "PrunedLayer": "a report",
     "QuantizedLinear": "the common part of the layers that compression.speed measures",
-    "LowRankLinear": "its speed is that of two smaller linear layers; its quality needs a model",
+    "LowRankLinear": "what factorize makes, which compression.quality measures",
     "Groupwise": "a format's settings: compression.speed measures the layers it makes",
     "Int8": "a format's settings: compression.speed measures the layers it makes",
     "NF4": "a format's settings: compression.speed measures the layers it makes",
@@ -31,8 +32,6 @@ EXCLUDED: dict[str, str] = {
     "int8_matmul": "the product inside W8A8, which compression.speed measures",
     "pack": "a step of quantize_groupwise and quantize_nf4, which compression.size measures",
     "unpack": "a step of every packed layer's product, which compression.speed measures",
-    "activation_norms": _PART,
-    "input_grams": _PART,
     "keep_mask": _PART,
     "magnitude_scores": _PART,
     "n_of_m_mask": _PART,
@@ -41,17 +40,13 @@ EXCLUDED: dict[str, str] = {
     "wanda_scores": _PART,
     "whitened_svd_factor": _PART,
     "soft_target_loss": "a loss: its worth is the quality of a trained student, which needs a workload",
-    "student_of": _MODELS,
-    "factorize": _MODELS,
-    "make_permanent": _MODELS,
-    "prune": _MODELS,
-    "quantize": _MODELS,
+    "student_of": "makes a model to be trained: its worth is that of the trained student",
 }
 """Public names of `bancada_compression` that no suite measures, each with the reason."""
 
 
 def suites() -> list[KernelSuite]:
-    """The suites of quantised linear layers."""
+    """The suites of compressed linear layers and models."""
     return [
         KernelSuite(
             id="compression.speed",
@@ -68,6 +63,7 @@ def suites() -> list[KernelSuite]:
             contenders=speed_contenders(),
             x_axis="tokens",
             static=("weight",),
+            metrics=(Metric("bytes", "bytes of the weight", "bytes", "lower", "log"),),
             small=problem.SMALL,
         ),
         KernelSuite(
@@ -84,6 +80,12 @@ def suites() -> list[KernelSuite]:
             techniques=TECHNIQUES,
             contenders=size_contenders(),
             x_axis="in_features",
+            metrics=(
+                Metric("sqnr_db", "signal to noise", "dB", "higher"),
+                Metric("bits_per_weight", "bits a weight", "bits"),
+                Metric("bytes", "bytes of the weight", "bytes", "lower", "log"),
+            ),
             small={name: value for name, value in problem.SMALL.items() if name != "tokens"},
         ),
+        quality_suite(),
     ]

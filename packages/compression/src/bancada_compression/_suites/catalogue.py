@@ -18,6 +18,17 @@ print(report)  # bytes and signal to noise of every layer
 """
 
 
+def _model_snippet(names: str, call: str) -> str:
+    return f"""\
+import torch
+from bancada_compression import {names}
+
+model = torch.nn.Sequential(torch.nn.Linear(256, 512), torch.nn.GELU(), torch.nn.Linear(512, 256))
+for layer in {call}:
+    print(layer)  # what became of it
+"""
+
+
 TECHNIQUES = (
     Technique(
         id="dense-linear",
@@ -91,5 +102,80 @@ TECHNIQUES = (
         paper="Dettmers et al., QLoRA, arXiv 2305.14314",
         files=(f"{_HERE}/nf4/reference.py", f"{_HERE}/nf4/weight.py", f"{_HERE}/nf4/double.py"),
         snippet=_snippet("NF4(block_size=64, double=True)"),
+    ),
+    Technique(
+        id="magnitude",
+        title="Magnitude pruning",
+        title_pt="Poda por magnitude",
+        family="compression",
+        summary=(
+            "The smallest weights of each matrix become zeros, which a mask can keep through training. Zeros are "
+            "stored and multiplied like any number: the model is as large and as slow as before, but zips better."
+        ),
+        formula="W[i, j] = 0 where |W[i, j]| is among the lowest share of its matrix",
+        paper="Han et al., Learning both Weights and Connections, arXiv 1506.02626",
+        files=(f"{_HERE}/pruning/reference.py", f"{_HERE}/pruning/masks.py", f"{_HERE}/pruning/model.py"),
+        snippet=_model_snippet("prune", "prune(model, sparsity=0.5, pattern='matrix')"),
+    ),
+    Technique(
+        id="wanda",
+        title="Wanda: pruning by weight and activation",
+        title_pt="Wanda: poda por peso e ativação",
+        family="compression",
+        summary=(
+            "A weight counts for its size times the norm of the input it multiplies, and the lowest of each output go. "
+            "A few batches of calibration data are enough, and nothing is trained."
+        ),
+        formula="score[i, j] = |W[i, j]| ||X_j||_2, the lowest share of each row becomes 0",
+        paper="Sun et al., A Simple and Effective Pruning Approach for Large Language Models, arXiv 2306.11695",
+        files=(f"{_HERE}/pruning/reference.py", f"{_HERE}/pruning/scores.py", f"{_HERE}/pruning/calibrate.py"),
+        snippet=_model_snippet(
+            "activation_norms, prune",
+            "prune(model, 0.5, 'wanda', activation_norms(model, [torch.randn(64, 256)]))",
+        ),
+    ),
+    Technique(
+        id="two-four",
+        title="2:4 sparsity",
+        title_pt="Esparsidade 2:4",
+        family="compression",
+        summary=(
+            "Of every four neighbours in a row two become zeros: the pattern that the sparse tensor cores of GPUs "
+            "since Ampere multiply at up to twice the speed. It costs more quality than any half of the weights does."
+        ),
+        formula="of each W[i, 4k .. 4k+3] the two highest scores stay",
+        paper="Mishra et al., Accelerating Sparse Deep Neural Networks, arXiv 2104.08378",
+        files=(f"{_HERE}/pruning/masks.py", f"{_HERE}/pruning/model.py"),
+        snippet=_model_snippet("prune", "prune(model, pattern='2:4')"),
+    ),
+    Technique(
+        id="svd",
+        title="Truncated SVD",
+        title_pt="SVD truncada",
+        family="compression",
+        summary=(
+            "A weight becomes the product of two thin matrices, the nearest one of its rank: fewer parameters and "
+            "fewer multiplications on any hardware. Trained weights fall off slowly, so that half of them costs much."
+        ),
+        formula="W = U S V^T, B = U_r S_r^(1/2), A = S_r^(1/2) V_r^T, y = B A x",
+        paper="Eckart and Young (1936); for comparison see Wang et al., SVD-LLM, arXiv 2403.07378",
+        files=(f"{_HERE}/lowrank/reference.py", f"{_HERE}/lowrank/factor.py", f"{_HERE}/lowrank/linear.py"),
+        snippet=_model_snippet("factorize", "factorize(model, ratio=0.5)"),
+    ),
+    Technique(
+        id="whitened-svd",
+        title="Activation-whitened SVD",
+        title_pt="SVD com ativações branqueadas",
+        family="compression",
+        summary=(
+            "The rank is spent on what the layer is really given: the product's outputs on calibration data are the "
+            "nearest of its rank, not its weights. The same size and speed as the truncated SVD."
+        ),
+        formula="G = X X^T = Q L Q^T, U S V^T = SVD(W Q L^(1/2)), B A = U_r S_r V_r^T L^(-1/2) Q^T",
+        paper="Wang et al., SVD-LLM, arXiv 2403.07378",
+        files=(f"{_HERE}/lowrank/reference.py", f"{_HERE}/lowrank/factor.py", f"{_HERE}/lowrank/linear.py"),
+        snippet=_model_snippet(
+            "factorize, input_grams", "factorize(model, 0.5, input_grams(model, [torch.randn(64, 256)]))"
+        ),
     ),
 )

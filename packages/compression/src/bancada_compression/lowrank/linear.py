@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
@@ -130,12 +130,15 @@ def _factored(name: str, layer: nn.Linear, rank: int, grams: Mapping[str, Tensor
     return LowRankLinear(b, a, layer.bias).train(layer.training)
 
 
-def input_grams(model: nn.Module, batches: Iterable[Any]) -> dict[str, Tensor]:
+def input_grams(
+    model: nn.Module, batches: Iterable[Any], run: Callable[[nn.Module, Any], object] | None = None
+) -> dict[str, Tensor]:
     """X X^T of the inputs of each linear layer over all tokens of all batches, float64 [in, in] by name.
 
     Args:
         model: a module with `nn.Linear` layers; run without gradients in the mode it is in.
         batches: what the model is called with; a mapping is given as keywords, anything else as the one argument.
+        run: how to call the model with a batch instead.
 
     Raises:
         ValueError: the model has no linear layer.
@@ -149,5 +152,5 @@ def input_grams(model: nn.Module, batches: Iterable[Any]) -> dict[str, Tensor]:
         x = x.double()
         sums[name] = sums[name].to(x.device).addmm(x.T, x)
 
-    watch_inputs(model, layers, batches, seen)
+    watch_inputs(model, layers, batches, seen, run)
     return sums
