@@ -18,6 +18,7 @@ Axes that a block does not name stay at the suite's defaults; a block's cases ar
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import json
 import tomllib
@@ -29,8 +30,6 @@ from typing import Any
 from bancada.registry import choose, unknown
 from bancada.settings import JobCase, Settings
 from bancada.suite import AnySuite, Case, Device, Scalar
-from bancada.training import TrainingSuite
-from bancada.training.points import points
 
 Suites = Mapping[str, AnySuite]
 
@@ -245,38 +244,17 @@ START_S = 8.0
 SCREEN_CALLS = 8
 CALL_OVERHEAD_S = 0.3
 ORACLE_CALLS = 6  # float64, and the plain computation for the limits
-
-
-UPDATE_OVERHEAD_S = 2e-3  # what a training update takes however small its model
-EVALUATION_UPDATES = 4  # an evaluation is forward only, over more batches than one
+OTHER_KINDS = {"training": "bancada.training.estimate", "ranks": "bancada.ranks.estimate"}  # they guess for themselves
 
 
 def estimate_s(planned: Planned, settings: Settings, flops_per_s: float, device: Device) -> float:
     """A rough guess of a case's seconds: every contender at a share of the matrix-product ceiling."""
-    if isinstance(planned.suite, TrainingSuite):
-        return _training_s(planned.suite, planned, settings, flops_per_s, device)
+    if planned.suite.kind in OTHER_KINDS:
+        guess = importlib.import_module(OTHER_KINDS[planned.suite.kind]).estimate_s
+        return float(guess(planned, settings, flops_per_s, device))
     call = planned.suite.work(planned.case).flops / max(flops_per_s * 0.35, 1.0)
     able = [name for name in planned.contenders if planned.suite.contender(name).supports(planned.case, device) is None]
     round_s = max(len(able), 1) * max(call, settings.sample_s)
     rounds = max(settings.least_rounds, min(settings.rounds, int(planned.budget_s / round_s)))
     screening = len(able) * (SCREEN_CALLS * call + CALL_OVERHEAD_S)
     return rounds * round_s + screening + ORACLE_CALLS * call
-
-
-def _training_s(
-    suite: TrainingSuite, planned: Planned, settings: Settings, flops_per_s: float, device: Device
-) -> float:
-    """Tuning trials and seeds of every contender that can run, with their evaluations."""
-    update = max(suite.work(planned.case).flops / max(flops_per_s * 0.35, 1.0), UPDATE_OVERHEAD_S)
-    budget = suite.budget(planned.case)
-    run = budget.seconds if budget.seconds is not None else (budget.updates or 0) * update
-    evaluation = EVALUATION_UPDATES * update
-    total = 0.0
-    for name in planned.contenders:
-        contender = suite.contender(name)
-        if contender.supports(planned.case, device) is None:
-            tried = len(points(contender.space, settings.trials))
-            trials = tried if tried > 1 else 0
-            total += trials * (suite.tuning_share * run + evaluation + CALL_OVERHEAD_S)
-            total += settings.seeds * (run + (suite.evaluations + 1) * evaluation + CALL_OVERHEAD_S)
-    return total

@@ -16,13 +16,15 @@ from bancada.clock import clock_for
 from bancada.parent import PARTS
 from bancada.screen import Failed, available, failure
 from bancada.settings import JobCase, Settings
-from bancada.suite import Case, Device
+from bancada.suite import Case, Device, Work
 from bancada.training import outcomes
 from bancada.training.declare import Task, TrainingContender, TrainingSuite
 from bancada.training.points import points
-from bancada.training.run import Bench, Run, blamed, collect, fresh_compilation
+from bancada.training.run import Bench, Run, blamed, collect, fresh_compilation, seed_all, settled
 from bancada.training.train import Curve, train
 from bancada.training.tune import Tuned, tune
+
+_RATES = ("flops", "bytes", "flops_per_s", "bytes_per_s", "compute_share", "bandwidth_share")
 
 
 @dataclass
@@ -57,7 +59,8 @@ class TrainingItem:
         self.threads = threads_for(self.suite, case, worker.job.device)
         torch.set_num_threads(self.threads)
         try:
-            self._measure([self.suite.contender(name) for name in waiting])
+            with settled():
+                self._measure([self.suite.contender(name) for name in waiting])
         finally:
             worker.parts.append(worker.job.run_dir / PARTS)
             torch.set_num_threads(worker.job.device.threads)
@@ -118,6 +121,7 @@ class TrainingItem:
                 tuned[contender.id] = tune(self.suite, self.case, contender, task, bench, done, keep)
             except Failed as failed:
                 self.worker.write([self._cell(contender, failed.status, failed.reason)])
+        collect()
         return tuned
 
     def _task(self, seed: int, contenders: list[TrainingContender]) -> Task:
@@ -147,7 +151,7 @@ class TrainingItem:
         task = self._task(seed, contenders)
         self._beat(f"evaluation of the task's own model (seed {seed})", "", bench.settings.oracle_limit_s)
         try:
-            torch.manual_seed(seed)
+            seed_all(seed)
             start = {name: float(value) for name, value in task.evaluate(task.model(), "held_out").items()}
         except Exception as error:
             self._lost(contenders, error)
@@ -189,9 +193,15 @@ class TrainingItem:
         self.worker.write(found)
 
     def _times(self, curves: list[rows.Row]) -> tuple[rows.Row, str]:
-        """Time and rates of an update, and what is wrong with them: an update that was not made is too fast."""
-        worker, dtype = self.worker, ceilings.dtype_of(self.case)
-        work = self.suite.work(self.case)
+        """Time and rates of an update, and what is wrong with them: an update that was not made is too fast.
+
+        Who trains a part of its parameters does less than the suite's work, but at least the forward third of it:
+        that third is held against the ceilings, and no rates are told.
+        """
+        worker, dtype, work = self.worker, ceilings.dtype_of(self.case), self.suite.work(self.case)
+        partial = outcomes.trains_a_part(curves)
+        if partial:
+            work = Work(work.flops / 3, work.bytes / 3)
 
         def told() -> rows.Row:
             matmul = ceilings.reachable(worker.matmul_ceiling, dtype)
@@ -204,7 +214,8 @@ class TrainingItem:
             for counted in ceilings.counted(dtype):
                 worker.raise_ceilings(counted)
             fields = told()
-        return fields, cells.impossible(fields)
+        reason = cells.impossible(fields)
+        return {name: value for name, value in fields.items() if not (partial and name in _RATES)}, reason
 
     def _row(self, kind: str, fields: rows.Row) -> rows.Row:
         place = {"suite": self.suite.id, "case": self.case.id, "device": self.worker.job.device.type}

@@ -47,6 +47,13 @@ def samples(curves: Sequence[Row]) -> stats.Floats:
     return np.array([value for curve in curves for value in curve["samples"]], dtype=np.float64)
 
 
+def trains_a_part(curves: Sequence[Row]) -> bool:
+    """Whether a contender says that some of its parameters stay as they are."""
+    kept = curves[-1]
+    parameters, trainable = (kept.get(f"measure.bytes.{kind}") for kind in ("parameters", "trainable"))
+    return parameters is not None and trainable is not None and trainable < parameters
+
+
 def facts(curves: Sequence[Row], metrics: Sequence[Metric], target: float | None, tuned: Tuned) -> dict[str, Any]:
     """The fields of a contender's cell beside its times, from its curves over the seeds."""
     found: dict[str, Any] = {

@@ -90,7 +90,7 @@ class Run:
     def build(self, case: Case) -> None:
         """Makes the learner. Failed where that goes wrong."""
         self.bench.beat(f"build ({self.where})", self.id, self.bench.settings.compile_limit_s)
-        torch.manual_seed(self.seed)
+        seed_all(self.seed)
         start = time.perf_counter()
         with blamed("build"):
             self._learner = self.contender.build(case, self.task, self.hyper)
@@ -110,7 +110,7 @@ class Run:
         with blamed(f"update {number} ({self.where})"):
             batch = self.task.batch(self.updates)
             versions = {name: tensor._version for name, tensor in batch.items()}
-            torch.manual_seed((self.seed * 1_000_003 + number) % 2**63)
+            seed_all(self.seed * 1_000_003 + number)
             loss = self._step(batch)
         if changed := [name for name, tensor in batch.items() if tensor._version != versions[name]]:
             raise Failed("incorrect", f"changed its batch in place at update {number}: {', '.join(changed)}")
@@ -156,7 +156,7 @@ class Run:
     def evaluate(self, split: Split) -> dict[str, float]:
         """What the task says of the model now, outside any timed window. Failed where it raises or is not finite."""
         self.bench.beat(f"evaluation at {self.updates} ({self.where})", self.id, self.bench.settings.call_limit_s)
-        torch.manual_seed(self.seed)
+        seed_all(self.seed)
         with blamed(f"evaluation at update {self.updates} ({self.where})"):
             found = {name: float(value) for name, value in self.task.evaluate(self.learner.model, split).items()}
         if not all(map(math.isfinite, found.values())):
@@ -191,6 +191,13 @@ class Run:
         return [sums[number] for number in updates]
 
 
+def seed_all(seed: int) -> None:
+    """Sets torch's random numbers. `torch.manual_seed` would take milliseconds where CUDA has not been used yet."""
+    torch.default_generator.manual_seed(seed % 2**63)
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        torch.cuda.manual_seed_all(seed % 2**63)
+
+
 def diverged(update: int, where: str) -> Failed:
     """The failure of a run whose loss is no longer a finite number."""
     return Failed("incorrect", f"diverged at update {update} ({where})")
@@ -200,6 +207,17 @@ def fresh_compilation(compiles: bool) -> None:
     """Forgets compiled code before models are built anew: each would count against torch's limit of recompilations."""
     if compiles and "torch._dynamo" in sys.modules:
         torch._dynamo.reset()
+
+
+@contextlib.contextmanager
+def settled() -> Iterator[None]:
+    """Keeps what is already there (libraries, mostly) out of every collection inside: each would take half a second."""
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 def collect() -> None:

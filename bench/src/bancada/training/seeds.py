@@ -8,14 +8,15 @@ Here the half-width is the larger of two that are right where the other fails:
     Student:    t_{n-1,c} * s / sqrt(n)
 
 with q_c the c-quantile over resamples of the seeds (all n^n of them where these are few). At c = 99% and 3, 5 and 8
-seeds, simulated differences between equal contenders gave false verdicts in at most 2% of cases for normal, uniform
-and heavy-tailed (t_3) ones. One seed gives no interval and no verdict.
+seeds, simulated differences between equal contenders gave false verdicts in 1% of cases where they were normal, 0.7%
+where heavy-tailed (t_3) and 2% where uniform. One seed gives no interval and no verdict.
 
 On why the bootstrap is too narrow for few values, and both factors: Hesterberg, arXiv 1411.5279.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Sequence
@@ -65,6 +66,7 @@ def interval(values: Sequence[float]) -> Interval:
     return Interval(mean, mean - half, mean + half, count)
 
 
+@functools.cache
 def _resamples(count: int) -> NDArray[np.int64]:
     """Seeds drawn with replacement, [resamples, count]: all there are, or the same many at every call."""
     if count <= MOST_EXACT:

@@ -11,7 +11,7 @@ from bancada.screen import Failed
 from bancada.suite import Case
 from bancada.training.declare import Budget, Hyper, Task, TrainingContender, TrainingSuite
 from bancada.training.points import points
-from bancada.training.run import Bench, Run, collect, fresh_compilation
+from bancada.training.run import Bench, Run, fresh_compilation
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,6 @@ def _trial(
         status, reason = failed.status, failed.reason
     finally:
         run.release()
-        collect()
     fields: dict[str, Any] = {
         "contender": contender.id,
         "trial": number,
