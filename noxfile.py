@@ -42,7 +42,7 @@ def editable() -> tuple[str, ...]:
 
 
 def extra(name: str) -> list[str]:
-    """What all projects require for an extra: `test`, or the libraries measured beside ours, `peers`."""
+    """What all projects require for an extra: `test`, the libraries measured beside ours, `peers`, or `workloads`."""
     wanted: set[str] = set()
     for project in PROJECTS:
         declared = tomllib.loads((ROOT / project / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -71,8 +71,8 @@ def install(session: nox.Session, *arguments: str) -> None:
 
 
 def install_peers(session: nox.Session) -> None:
-    """Every peer by itself: one that this system cannot have is told and left out, and its rows say so."""
-    for peer in extra("peers"):
+    """Every peer and workload by itself: one that this system cannot have is told and left out, and its rows say so."""
+    for peer in sorted({*extra("peers"), *extra("workloads")}):
         try:
             install(session, peer)
         except CommandFailed:
