@@ -68,6 +68,10 @@ def test_the_command_line_overrides_any_axis(tmp_path: Path) -> None:
         ("[[suite]]\nname = 'x'", "key 'name' is not known"),
         ("[[suite]]\nbudget_s = 3", "needs an id"),
         ("[[suite]]\nid = 'planted.sound'\nbudget_s = -1", "budget_s=-1"),
+        ("[[suite]]\nid = 'planted.sound'\nbudget_s = inf", "budget_s=inf"),
+        ("[[suite]]\nid = 'planted.sound'\ncontenders = 5", "contenders=5: must be a list of names"),
+        ("suite = [3]", r"needs at least one \[\[suite\]\]"),
+        ("settings = 3\n[[suite]]\nid = 'planted.sound'", "settings=3: must be a table"),
         ("[settings]\nround = 3\n[[suite]]\nid = 'planted.sound'", "did you mean rounds"),
         ("[settings]\nrounds = 0\n[[suite]]\nid = 'planted.sound'", "rounds=0"),
         (
@@ -101,6 +105,19 @@ def test_a_wrong_choice_is_refused_with_near_names(choice: Choice, message: str,
         sweeps.plan(sweeps.load("mine", write(tmp_path, GOOD)), suites(), choice)
 
 
+def test_what_is_named_twice_counts_once_and_nothing_is_dropped(tmp_path: Path) -> None:
+    text = "[[suite]]\nid = 'planted.sound'\ncontenders = ['honest-a', 'honest-a']"
+    planned = sweeps.plan(sweeps.load("mine", write(tmp_path, text)), suites(), Choice())
+    assert planned[0].contenders == ("honest-a",)
+    assert sweeps.parse_sets(["repeat=1,2", "repeat=3"]) == {"repeat": ["1", "2", "3"]}
+
+
+def test_a_file_that_is_no_text_is_refused_by_its_name(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(ValueError, match=r"mine\.toml: not TOML"):
+        sweeps.load("mine", tmp_path)
+
+
 @pytest.mark.parametrize("text", ["repeat", "repeat=", "=3", "repeat=,"])
 def test_a_wrong_override_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="write AXIS=VALUE"):
@@ -113,7 +130,14 @@ def test_sizes_from_a_transformers_configuration(tmp_path: Path) -> None:
     assert sweeps.like(path) == {"heads": ["32"], "kv_heads": ["8"], "head_dim": ["128"]}
     path.write_text(json.dumps({"n_head": 12, "n_embd": 768}))
     assert sweeps.like(path) == {"heads": ["12"], "kv_heads": ["12"], "head_dim": ["64"]}
-    for wrong in ("{", "[]", "{}", '{"num_attention_heads": 0, "hidden_size": 8}'):
+    for wrong in (
+        "{",
+        "[]",
+        "{}",
+        '{"text_config": null}',
+        '{"text_config": 3}',
+        '{"num_attention_heads": 0, "hidden_size": 8}',
+    ):
         path.write_text(wrong)
         with pytest.raises(ValueError, match="--like"):
             sweeps.like(path)
@@ -136,6 +160,19 @@ def test_every_sweep_file_of_the_checkout_plans() -> None:
         assert sweeps.plan(sweeps.load(name, folder), discover(), Choice()), name
 
 
+def test_suites_that_cannot_be_loaded_are_named_in_one_line() -> None:
+    done = CliRunner().invoke(app, ["list", "--suites-from", "no_such_module:suites"])
+    assert done.exit_code == 2
+    assert "the suites of no_such_module:suites cannot be loaded" in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    arguments = ["sweep", *EXTRA, "--suite", "planted.sound", "--no-aa", "--no-report", "--out", str(tmp_path / "file")]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 2 and "file" in done.stderr and "Traceback" not in done.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -146,10 +183,12 @@ def test_every_sweep_file_of_the_checkout_plans() -> None:
         (["sweep", "smoke", "--only", "peftt"], "is not known"),
         (["sweep", "smoke", "--device", "tpu"], "allowed are auto, cpu, cuda"),
         (["sweep", "smoke", "--threads", "0"], "threads=0"),
+        (["sweep", "smoke", "--threads", "99999"], "threads=99999: must lie between 1 and"),
+        (["sweep", "smoke", "--contender", ","], "names nobody"),
         (["sweep", "smoke", "--rounds", "0"], "rounds=0"),
         (["sweep", "smoke", "--suites-from", "nothing"], "write MODULE:FUNCTION"),
         (["sweep", "smoke", "--suites-from", "nothing_there:suites"], "nothing_there"),
-        (["sweep", "smoke", "--suites-from", "os:path"], "--suites-from os:path"),
+        (["sweep", "smoke", "--suites-from", "os:path"], "the suites of os:path cannot be loaded"),
         (["sweep", "smoke", "--budget", "inf"], "budget_s=inf: must be a finite number above 0"),
         (["sweep", "smoke", "--budget", "nan"], "budget_s=nan: must be a finite number above 0"),
         (["report", "no-such-run"], "run 'no-such-run' is not known"),

@@ -16,6 +16,7 @@ from typing import Any
 from bancada import ceilings, cells, machine, rows
 from bancada._suites import AA_SIZES
 from bancada.heartbeat import Current
+from bancada.lock import busy, held
 from bancada.parent import PARTS, ROWS, Parent, job_environment
 from bancada.ranks import RanksSuite
 from bancada.ranks.pool import Pools
@@ -83,7 +84,7 @@ def folder_for(campaign: Campaign, runs: Path, fresh: bool) -> tuple[Path, bool]
     key = campaign.key
     if not fresh:
         for plan in sorted(runs.glob(f"*/{PLAN}"), reverse=True):
-            if _plan_key(plan) == key and not finished(plan.parent):
+            if _plan_key(plan) == key and not finished(plan.parent) and not busy(plan.parent):
                 return plan.parent, True
     stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
     name = f"{stamp}-{campaign.name}"
@@ -107,9 +108,14 @@ def finished(run_dir: Path) -> bool:
 
 
 def execute(campaign: Campaign, run_dir: Path, tick: Tick) -> Path:
-    """Measures everything that has no row yet; the run folder."""
-    began = time.monotonic()
+    """Measures everything that has no row yet; the run folder. ValueError where another sweep is at work in it."""
     run_dir.mkdir(parents=True, exist_ok=True)
+    with held(run_dir):
+        return _execute(campaign, run_dir, tick)
+
+
+def _execute(campaign: Campaign, run_dir: Path, tick: Tick) -> Path:
+    began = time.monotonic()
     stamp = _stamp(campaign, run_dir.name)
     resumed = (run_dir / PLAN).exists()
     _head(campaign, run_dir, stamp)
@@ -137,10 +143,11 @@ def _foot(run_dir: Path, wall_s: float, start_s: float, resumed: bool) -> None:
 
 
 def overhead(foot: Mapping[str, Any]) -> float | None:
-    """What the harness itself costs: wall time less oracles, over process starts + screening + races."""
-    parts = {name: float(foot.get(f"part.{name}_s", 0.0)) for name in ("start", "screen", "race", "oracle")}
-    base = parts["start"] + parts["screen"] + parts["race"]
-    return (foot["wall_s"] - parts["oracle"]) / base if base and not foot.get("resumed") else None
+    """What the harness itself costs: wall time less oracles, over process starts, screening, races and training."""
+    counted = ("start", "screen", "race", "tuning", "training")
+    base = sum(float(foot.get(f"part.{name}_s", 0.0)) for name in counted)
+    oracle = float(foot.get("part.oracle_s", 0.0))
+    return (foot["wall_s"] - oracle) / base if base and not foot.get("resumed") else None
 
 
 def _stamp(campaign: Campaign, run: str) -> dict[str, str | int]:

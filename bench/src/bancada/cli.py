@@ -56,7 +56,7 @@ def _told(function: Callable[P, T]) -> Callable[P, T]:
     def inner(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return function(*args, **kwargs)
-        except ValueError as error:
+        except (ValueError, PermissionError, FileExistsError, NotADirectoryError, IsADirectoryError) as error:
             _err.print(f"bancada: {' '.join(str(error).split())}", markup=False)
             raise typer.Exit(2) from None
 
@@ -140,7 +140,10 @@ def sweep(
 
 
 def _split(words: list[str]) -> tuple[str, ...]:
-    return tuple(part.strip() for word in words for part in word.split(",") if part.strip())
+    named = tuple(dict.fromkeys(part.strip() for word in words for part in word.split(",") if part.strip()))
+    if words and not named:
+        raise ValueError(f"--contender {' '.join(words)!r}: names nobody")
+    return named
 
 
 def _render(runs: list[Path]) -> None:
@@ -168,10 +171,10 @@ def report(
 
 
 def _newest(folder: Path) -> str:
-    found = sorted(path.parent.name for path in folder.glob("*/rows.jsonl"))
+    found = sorted(folder.glob("*/rows.jsonl"), key=lambda path: path.stat().st_mtime)
     if not found:
         raise ValueError(f"there is no run in {folder} yet: `python -m bancada sweep` makes one")
-    return found[-1]
+    return found[-1].parent.name
 
 
 def _run_dir(name: str, folder: Path) -> Path:

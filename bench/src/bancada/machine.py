@@ -117,12 +117,12 @@ def device(kind: str = "auto", threads: int | None = None) -> Device:
         threads: for CPU operations; all usable cores where None.
 
     Raises:
-        ValueError: an unknown kind, a CUDA device that is not there, or a number of threads below 1.
+        ValueError: an unknown kind, a CUDA device that is not there, or a number of threads that no core is there for.
     """
     if kind not in ("auto", "cpu", "cuda"):
         raise ValueError(f"device={kind!r}: allowed are auto, cpu, cuda")
-    if threads is not None and threads < 1:
-        raise ValueError(f"threads={threads}: must be at least 1")
+    if threads is not None and not 1 <= threads <= cores():
+        raise ValueError(f"threads={threads}: must lie between 1 and {cores()}, the usable cores")
     import torch
 
     threads = threads or cores()

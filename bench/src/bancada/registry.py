@@ -21,13 +21,16 @@ def discover(points: Iterable[EntryPoint] | None = None, extra: Sequence[str] = 
     Args:
         points: the entry points; those of the installed packages where None.
         extra: further `module:function` registrations, for suites of one's own.
+
+    Raises:
+        DuplicateSuite, BrokenSuites: each a ValueError that names the registration.
     """
     found: dict[str, AnySuite] = {}
     owners: dict[str, str] = {}
     named = list(points if points is not None else entry_points(group=GROUP))
     named += [EntryPoint(name=one, value=one, group=GROUP) for one in extra]
     for point in sorted(named, key=lambda point: point.value):
-        for suite in point.load()():
+        for suite in _load(point):
             if suite.id in found:
                 raise DuplicateSuite(
                     f"suite {suite.id!r} is registered twice: by {owners[suite.id]} and by {point.value}"
@@ -35,6 +38,18 @@ def discover(points: Iterable[EntryPoint] | None = None, extra: Sequence[str] = 
             found[suite.id] = suite
             owners[suite.id] = point.value
     return found
+
+
+class BrokenSuites(ValueError):
+    """A registration that cannot be loaded."""
+
+
+def _load(point: EntryPoint) -> Sequence[AnySuite]:
+    try:
+        return list(point.load()())
+    except Exception as error:
+        told = " ".join(f"{type(error).__name__}: {error}".split())
+        raise BrokenSuites(f"the suites of {point.value} cannot be loaded: {told}") from error
 
 
 def unknown(what: str, name: str, known: Sequence[str]) -> ValueError:

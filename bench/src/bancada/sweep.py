@@ -21,6 +21,7 @@ from __future__ import annotations
 import importlib
 import itertools
 import json
+import math
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -84,7 +85,7 @@ def load(name: str, folder: Path) -> Sweep:
         raise unknown("sweep", name, ["auto", *sweep_names(folder)])
     try:
         raw = tomllib.loads(path.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path.name}: not TOML: {error}") from None
     return _sweep(path.stem, raw)
 
@@ -92,9 +93,11 @@ def load(name: str, folder: Path) -> Sweep:
 def _sweep(name: str, raw: Mapping[str, Any]) -> Sweep:
     _only(f"sweep {name}", raw, ("title", "settings", "suite"))
     blocks = raw.get("suite", [])
-    if not isinstance(blocks, list) or not blocks:
+    if not isinstance(blocks, list) or not blocks or not all(isinstance(one, dict) for one in blocks):
         raise ValueError(f"sweep {name}: needs at least one [[suite]]")
     settings = raw.get("settings", {})
+    if not isinstance(settings, dict):
+        raise ValueError(f"sweep {name}: settings={settings!r}: must be a table, [settings]")
     _only(f"sweep {name}: settings", settings, tuple(Settings.__dataclass_fields__))
     return Sweep(name, str(raw.get("title", name)), tuple(_block(name, one) for one in blocks), Settings(**settings))
 
@@ -108,9 +111,16 @@ def _block(name: str, raw: Mapping[str, Any]) -> Block:
         raise ValueError(f"sweep {name}: axes={axes!r}: must be a table of lists")
     values = {axis: tuple(found) if isinstance(found, list) else (found,) for axis, found in axes.items()}
     budget = raw.get("budget_s")
-    if budget is not None and (isinstance(budget, bool) or not isinstance(budget, (int, float)) or budget <= 0):
-        raise ValueError(f"sweep {name}: budget_s={budget!r}: must be a number above 0")
-    return Block(raw["id"], values, tuple(raw.get("contenders", ())), budget)
+    if budget is not None and not (_number(budget) and math.isfinite(budget) and budget > 0):
+        raise ValueError(f"sweep {name}: budget_s={budget!r}: must be a finite number above 0")
+    contenders = raw.get("contenders", [])
+    if not isinstance(contenders, list) or not all(isinstance(one, str) for one in contenders):
+        raise ValueError(f"sweep {name}: contenders={contenders!r}: must be a list of names")
+    return Block(raw["id"], values, tuple(dict.fromkeys(contenders)), budget)
+
+
+def _number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _only(where: str, raw: Mapping[str, Any], allowed: Sequence[str]) -> None:
@@ -137,7 +147,7 @@ def parse_sets(texts: Sequence[str]) -> dict[str, list[str]]:
         words = [word.strip() for word in values.split(",") if word.strip()]
         if not equals or not axis.strip() or not words:
             raise ValueError(f"--set {text!r}: write AXIS=VALUE or AXIS=VALUE,VALUE")
-        found[axis.strip()] = words
+        found.setdefault(axis.strip(), []).extend(words)
     return found
 
 
@@ -153,7 +163,8 @@ def like(path: Path) -> dict[str, list[str]]:
         raise ValueError(f"--like {path}: {error.strerror or error}") from None
     except ValueError:
         raise ValueError(f"--like {path}: not JSON") from None
-    raw = raw.get("text_config", raw) if isinstance(raw, dict) else {}
+    raw = raw.get("text_config") or raw if isinstance(raw, dict) else {}
+    raw = raw if isinstance(raw, dict) else {}
     heads = raw.get("num_attention_heads", raw.get("n_head"))
     width = raw.get("hidden_size", raw.get("n_embd"))
     head_dim = raw.get("head_dim") or (
