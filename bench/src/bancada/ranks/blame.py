@@ -18,18 +18,18 @@ from bancada.ranks.words import Listener, Word
 _STOPPED = (-signal.SIGTERM, -signal.SIGINT)  # how a launcher ends the ranks that are left
 
 
-def ended(listener: Listener, first_gone: Sequence[int], code: int) -> End:
+def ended(listener: Listener, first_gone: Sequence[int], code: int | None) -> End:
     """Why a pool has ended.
 
     Args:
         listener: the ranks' files.
         first_gone: the ranks whose processes were seen gone first.
-        code: the launcher's exit status.
+        code: the launcher's exit status, or None while it lives.
     """
     currents = {rank: listener.current(rank) for rank in range(listener.ranks)}
-    failures, codes = listener.failures(), listener.exit_codes()
+    failures, codes = listener.failures(), listener.exit_codes() or {}
     own = {rank: failure for rank, failure in failures.items() if not failure.communication}
-    if not own and code == 0 and all(current and current.step == "done" for current in currents.values()):
+    if not failures and not codes and all(current and current.step == "done" for current in currents.values()):
         return End("", "", currents[0])
     for rank, failure in own.items():
         return _end(currents[rank], rank, failure.status, failure.text)
@@ -43,7 +43,8 @@ def ended(listener: Listener, first_gone: Sequence[int], code: int) -> End:
     for rank, failure in failures.items():
         reason = f"{failure.text} (no other rank is known to have failed)"
         return _end(currents[rank], rank, failure.status, reason)
-    return End("crashed", f"the launcher {exit_status(code)[1]}; no rank says why", None)
+    launcher = "ended the ranks" if code is None else exit_status(code)[1]
+    return End("crashed", f"the launcher {launcher}; no rank says why", None)
 
 
 def hanging(currents: Mapping[int, Current], words: Mapping[int, Word], ranks: int) -> End:

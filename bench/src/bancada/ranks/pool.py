@@ -1,36 +1,35 @@
 """The parent's side of suites of ranks: pools under torchrun, one for each number of ranks and kind of pool.
 
 A pool measures case after case. Whatever one rank does (it raises, dies, hangs) ends the whole pool and costs the
-contender at work its row; a new pool goes on with the rest. No process is left behind: ranks die with their launcher,
-the launcher with the sweep, and what they started is ended with them.
+contender at work its row; a new pool goes on with the rest. No process is left behind: ranks die with the server they
+were forked from, it dies with the launcher, and the launcher with the sweep.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-import os
 import shutil
-import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from bancada.heartbeat import Current
-from bancada.parent import MOST_IDLE_STARTS, POLL_S, START_LIMIT_S, End, cache_dir, job_environment, kill, left
+from bancada.parent import MOST_IDLE_STARTS, POLL_S, START_LIMIT_S, End, cache_dir, job_environment, left
 from bancada.parent import write_lost as write
 from bancada.ranks import blame, extensions
 from bancada.ranks.declare import RanksSuite
+from bancada.ranks.launcher import Launcher, alive
 from bancada.ranks.words import FOLDER, Listener
-from bancada.ranks.worker import OPTION, threads_for
+from bancada.ranks.worker import threads_for
 from bancada.screen import Failed, available
 from bancada.settings import Job, JobCase
 from bancada.suite import Device
 from bancada.sweep import Planned
 
 JOB = "job.json"
+EXTENSIONS = "torch_extensions"
 FAREWELL_S = 10.0  # how long a pool in which a rank has failed may take to end by itself
 Cell = tuple[Planned, str]
 Key = tuple[int, str]
@@ -46,7 +45,7 @@ class Pools:
     """
 
     def __init__(self, root: Path, log: Path, tick: Callable[[Current | None], None]) -> None:
-        self._root, self._log, self._tick = root, log, tick
+        self.root, self.log, self.tick = root, log, tick
         self.start_s = 0.0
         self.starts = 0
 
@@ -60,66 +59,85 @@ class Pools:
     def _all_of(self, job: Job, planned: Sequence[Planned], key: Key) -> None:
         """Every cell of one kind of pool, with as many pools as it takes."""
         idle, reason = 0, ""
-        while (before := _of(job, planned, key)) and idle < MOST_IDLE_STARTS:
-            end = self._pool(_job(job, before), key[0])
-            reason = end.reason
-            if end.at is not None and end.status:
-                at = (end.at.suite, end.at.case, end.at.contender)
-                mine = [(one, name) for one, name in _of(job, planned, key) if (one.suite.id, one.case.id) == at[:2]]
-                guilty = [(one, name) for one, name in mine if not at[2] or name == at[2]]
-                write(job, guilty, end.status, end.reason)
-            idle = idle + 1 if len(_of(job, planned, key)) == len(before) else 0
-        lost = f"the ranks ended without a row for this cell; their output is in {self._log.name}"
+        with extensions.in_use(cache_dir() / EXTENSIONS), contextlib.closing(_Kind(self, job, key)) as kind:
+            while (before := _of(job, planned, key)) and idle < MOST_IDLE_STARTS:
+                end = kind.pool(_job(job, before))
+                reason = end.reason
+                if end.at is not None and end.status:
+                    at = (end.at.suite, end.at.case, end.at.contender)
+                    mine = [
+                        (one, name) for one, name in _of(job, planned, key) if (one.suite.id, one.case.id) == at[:2]
+                    ]
+                    write(job, [(one, name) for one, name in mine if not at[2] or name == at[2]], end.status, reason)
+                idle = idle + 1 if len(_of(job, planned, key)) == len(before) else 0
+        lost = f"the ranks ended without a row for this cell; their output is in {self.log.name}"
         write(job, _of(job, planned, key), "crashed", reason or lost)
 
-    def _pool(self, job: Job, ranks: int) -> End:
-        """One pool, from its start to its end."""
+
+class _Kind:
+    """Pools of one kind, one after the other, from one launcher as long as it lives."""
+
+    def __init__(self, pools: Pools, job: Job, key: Key) -> None:
+        self._pools, self._ranks = pools, key[0]
+        self._environment = environment(job, self._ranks)
+        self._launcher: Launcher | None = None
+
+    def pool(self, job: Job) -> End:
+        """One pool, from its start to its end; none of its ranks is left."""
         folder = job.run_dir / FOLDER
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         job.write(folder / JOB)
-        listener, own = Listener(job.run_dir, ranks), cache_dir() / "torch_extensions"
-        command = [sys.executable, "-m", "bancada.ranks.launch", str(ranks), str(listener.exits), "--"]
+        listener = Listener(job.run_dir, self._ranks)
         began = time.monotonic()
-        self.starts += 1
-        with extensions.in_use(own), self._log.open("ab") as log:
-            process = subprocess.Popen(
-                [*command, OPTION, str(folder / JOB)],
-                cwd=self._root,
-                env=environment(job, ranks) | {extensions.VARIABLE: str(own)},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
-            try:
-                return self._watch(process, listener, began)
-            finally:
-                _sweep_up(process, listener, str(folder / JOB))
+        if self._launcher is None:
+            self._launcher = Launcher(self._pools.root, self._environment, self._pools.log)
+        self._launcher.start(self._ranks, folder / JOB, listener.exits)
+        self._pools.starts += 1
+        end = self._watch(self._launcher, listener, began)
+        ended = self._launcher.end(listener.pids().values(), FAREWELL_S)
+        deadline = time.monotonic() + FAREWELL_S
+        while ended and listener.exit_codes() is None and time.monotonic() < deadline:
+            time.sleep(POLL_S / 2)
+        if self._launcher.code is not None or listener.exit_codes() is None:
+            self.close()
+        return end
 
-    def _watch(self, process: subprocess.Popen[bytes], listener: Listener, began: float) -> End:
-        started, gone, failed_at = False, list[int](), 0.0
+    def _watch(self, launcher: Launcher, listener: Listener, began: float) -> End:
+        started, first_gone, failed_at = False, list[int](), 0.0
         while True:
-            code = process.poll()
+            over = listener.exit_codes() is not None or launcher.code is not None
             now = time.monotonic()
             found = {rank: listener.current(rank) for rank in range(listener.ranks)}
             currents = {rank: current for rank, current in found.items() if current}
-            gone = gone or [rank for rank, pid in listener.pids().items() if not (_alive(pid) or _done(found[rank]))]
+            dead = [rank for rank, pid in listener.pids().items() if not (alive(pid) or done(found[rank]))]
+            first_gone = first_gone or dead
             if len(currents) == listener.ranks and not started:
                 started = True
-                self.start_s += max(0.0, now - began)
-            self._tick(currents.get(0))
-            if code is not None:
-                return blame.ended(listener, gone, code)
+                self._pools.start_s += max(0.0, now - began)
+            self._pools.tick(currents.get(0))
+            if over:
+                return blame.ended(listener, first_gone, launcher.code)
             if not started and now - began > START_LIMIT_S:
                 return End("timeout", f"the ranks did not start within {START_LIMIT_S:.0f} s", None)
-            if gone or listener.failures():
+            if first_gone or listener.failures():
                 failed_at = failed_at or now
                 if now - failed_at > FAREWELL_S:
-                    return blame.ended(listener, gone, 1)
+                    return blame.ended(listener, first_gone, launcher.code)
             elif any(current.overdue for current in currents.values()):
                 return blame.hanging(currents, listener.ask(), listener.ranks)
             time.sleep(POLL_S)
+
+    def close(self) -> None:
+        """Ends the launcher and all that it started."""
+        if self._launcher is not None:
+            self._launcher.close()
+        self._launcher = None
+
+
+def done(current: Current | None) -> bool:
+    """Whether a rank has come to its end by itself."""
+    return current is not None and current.step == "done"
 
 
 def environment(job: Job, ranks: int) -> dict[str, str]:
@@ -128,7 +146,7 @@ def environment(job: Job, ranks: int) -> dict[str, str]:
     own = {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
     if job.device.type == "cpu":
         own |= {"DS_ACCELERATOR": "cpu"} | ({"GLOO_SOCKET_IFNAME": "lo"} if sys.platform.startswith("linux") else {})
-    return job_environment(job) | own
+    return job_environment(job) | own | {extensions.VARIABLE: str(cache_dir() / EXTENSIONS)}
 
 
 def too_few_devices(device: Device, ranks: int) -> str | None:
@@ -172,40 +190,3 @@ def _refuse(job: Job, planned: Sequence[Planned]) -> None:
                 raise Failed("unsupported", reason)
         except Failed as failed:
             write(job, [(one, name)], failed.status, failed.reason)
-
-
-def _done(current: Current | None) -> bool:
-    return current is not None and current.step == "done"
-
-
-def _alive(pid: int) -> bool:
-    try:
-        if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
-            return False  # dead, and not yet taken note of by its parent
-    except (OSError, IndexError):
-        pass  # a system that tells in no such file
-    try:
-        os.kill(pid, 0)
-    except OSError as error:
-        return isinstance(error, PermissionError)
-    return True
-
-
-def _sweep_up(process: subprocess.Popen[bytes], listener: Listener, mark: str) -> None:
-    """Ends the launcher, the ranks and what they started; waits until they are gone."""
-    groups = [pid for pid in listener.pids().values() if _ours(pid, mark)]
-    kill(process)
-    for pid in groups:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(pid, signal.SIGKILL)  # a rank leads a session of its own
-    deadline = time.monotonic() + FAREWELL_S
-    while any(_alive(pid) for pid in groups) and time.monotonic() < deadline:
-        time.sleep(POLL_S / 2)
-
-
-def _ours(pid: int, mark: str) -> bool:
-    """Whether a process, or the group that a dead one led, is of this pool: its number may be another's by now."""
-    try:
-        return mark in Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
-    except OSError:
-        return not Path("/proc").is_dir() or not Path(f"/proc/{pid}").exists()

@@ -104,10 +104,10 @@ class Listener:
         """The process of every rank that has begun."""
         return dict(self._read(_PID))
 
-    def exit_codes(self) -> dict[int, int]:
-        """With which code ranks ended (less than 0: by a signal), as far as the launcher knows."""
+    def exit_codes(self) -> dict[int, int] | None:
+        """With which codes ranks failed (less than 0: by a signal); None before the launcher says that all is over."""
         found = _load(self.exits)
-        return {int(rank): int(code) for rank, code in found.items()} if isinstance(found, dict) else {}
+        return {int(rank): int(code) for rank, code in found.items()} if isinstance(found, dict) else None
 
     def ask(self, patience_s: float = 3.0) -> dict[int, Word]:
         """Every rank's word; one that holds the interpreter fast gives none."""

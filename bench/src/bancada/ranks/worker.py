@@ -12,6 +12,7 @@ import contextlib
 import datetime
 import os
 import sys
+import time
 import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from bancada.ranks.item import Place
 
 OPTION = "--bancada-job"
+PATIENCE_S = 3.0  # a rank whose collective failed lives on for so long: whose fault it is ends first, and is seen
 GRACE_S = 60.0  # the parent's watch comes first; the group's own timeout is for when there is no parent
 DEEPSPEED = "deepspeed"
 
@@ -53,9 +55,12 @@ def _end(speaker: words.Speaker, error: BaseException) -> None:
     traceback.print_exception(error)
     text = f"tried to end the process: SystemExit({error.code!r})" if isinstance(error, SystemExit) else None
     why = failure(error)
-    speaker.failed(words.Failure(why.status, text or why.reason, words.is_communication(error)))
+    failed = words.Failure(why.status, text or why.reason, words.is_communication(error))
+    speaker.failed(failed)
     sys.stdout.flush()
     sys.stderr.flush()
+    if failed.communication:
+        time.sleep(PATIENCE_S)
     os._exit(1)
 
 
