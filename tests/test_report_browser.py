@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from bancada import baselines
 from bancada.report import build
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -22,17 +23,17 @@ pytestmark = pytest.mark.browser
 HOSTILE = "<b>x</b><script>window.pwned=1</script><img src=x onerror=window.pwned=1>\"'&lt;b&gt;"
 
 
-def _synthetic() -> ModuleType:
-    if "_synthetic" not in sys.modules:
-        path = Path(__file__).parents[1] / "bench" / "tests" / "_synthetic.py"
-        spec = importlib.util.spec_from_file_location("_synthetic", path)
+def _synthetic(name: str) -> ModuleType:
+    if name not in sys.modules:
+        path = Path(__file__).parents[1] / "bench" / "tests" / f"{name}.py"
+        spec = importlib.util.spec_from_file_location(name, path)
         assert spec is not None and spec.loader is not None
-        sys.modules["_synthetic"] = module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
-    return sys.modules["_synthetic"]
+    return sys.modules[name]
 
 
-made = _synthetic()
+made, kinds = _synthetic("_synthetic"), _synthetic("_synthetic_kinds")
 GRID = made.Recipe().grid
 
 
@@ -380,6 +381,24 @@ def test_the_keyboard_reaches_filters_and_coverage(demo: Seen) -> None:
     assert demo.get("[...document.activeElement.parentNode.children].indexOf(document.activeElement)") == 1
     demo.page.keyboard.press("Enter")
     assert demo.get("document.getElementById('detail').open")
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_training_and_ranks_have_sections_of_their_own(browser: Any, tmp_path: Path, width: int) -> None:
+    """Curves and quality against its price; bytes a rank keeps and sends, with a word against reading it as scaling."""
+    run = kinds.write(tmp_path / "runs" / "kinds", kinds.Effects(diverged=("sgd",)))
+    baselines.save(run, "recorded", tmp_path / "baselines")
+    seen = Seen(browser, build([run]), width=width)
+    seen.scroll()
+    section = f"document.querySelector('[data-suite=\"{kinds.TRAINING}\"]')"
+    assert seen.get(f"{section}.querySelectorAll('.chart .main-svg').length") >= 4
+    assert "SGD (incorrect: diverged at update 37" in seen.get(f"{section}.innerText")
+    assert "better: " in seen.get(f"{section}.querySelector('table').innerText")
+    ranks = seen.get(f"document.querySelector('[data-suite=\"{kinds.RANKS}\"]').innerText")
+    assert "Not scaling" in ranks and "2 all-gather" not in ranks and "4 all-gather" in ranks
+    assert "12 agree, 0 undecided in one, 0 contradict" in seen.get("document.querySelector('[data-baseline=recorded]').innerText")
+    assert seen.get("document.documentElement.scrollWidth") == width
+    seen.close()
 
 
 def test_printing_draws_every_chart(browser: Any, pages: Any) -> None:
