@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+import functools
 import importlib
 import importlib.metadata
 import inspect
+import math
 import types
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -16,23 +19,38 @@ from hypothesis import HealthCheck, Phase, assume, given, note, settings
 from hypothesis import strategies as st
 
 from bancada import screen
+from bancada.clock import CpuClock
+from bancada.ranks import RanksSuite
 from bancada.registry import GROUP, DuplicateSuite, discover
 from bancada.screen import Question
-from bancada.suite import Axis, Contender, Device, KernelSuite, Scalar, Technique
+from bancada.settings import Settings
+from bancada.suite import AnySuite, Axis, Case, Contender, Device, Entry, KernelSuite, Scalar, Technique
+from bancada.training import Task, TrainingContender, TrainingSuite
+from bancada.training.points import points
+from bancada.training.run import Bench, Run
+from bancada.training.train import Curve
 
 ROOT = Path(__file__).resolve().parents[1]
 CPU = Device("cpu", "a CPU", 8 << 30, threads=1)
 GPUS = tuple(Device("cuda", "a GPU", 80 << 30, capability=capability) for capability in ((7, 5), (8, 0), (9, 0)))
 SUITES = discover()
 PAIRS = [(suite, contender) for suite in SUITES.values() for contender in suite.contenders]
+KERNELS = [suite for suite in SUITES.values() if isinstance(suite, KernelSuite)]
+CALLS = [(suite, contender) for suite in KERNELS for contender in suite.contenders]
+TRAININGS = [suite for suite in SUITES.values() if isinstance(suite, TrainingSuite)]
+LEARNERS = [
+    pytest.param(suite, contender, id=f"{suite.id}:{contender.id}", marks=[pytest.mark.slow] * contender.compiles)
+    for suite in TRAININGS
+    for contender in suite.contenders
+]
 TECHNIQUES = {technique.id: technique for suite in SUITES.values() for technique in suite.techniques}
 
 
-def names(pair: tuple[KernelSuite, Contender]) -> str:
+def names(pair: tuple[AnySuite, Entry[Any]]) -> str:
     return f"{pair[0].id}:{pair[1].id}"
 
 
-def missing(contender: Contender) -> str | None:
+def missing(contender: Entry[Any]) -> str | None:
     """The first distribution that a contender needs and this environment lacks."""
     for name in contender.requires:
         try:
@@ -52,7 +70,7 @@ def test_two_suites_of_one_id_are_an_error() -> None:
 
 
 @pytest.mark.parametrize("suite", SUITES.values(), ids=SUITES)
-def test_a_suite_is_named_and_described(suite: KernelSuite) -> None:
+def test_a_suite_is_named_and_described(suite: AnySuite) -> None:
     assert suite.id.startswith(f"{suite.family}.")
     assert suite.title and suite.question.endswith("?")
     labels = [contender.label for contender in suite.contenders]
@@ -66,19 +84,29 @@ def test_a_suite_is_named_and_described(suite: KernelSuite) -> None:
 
 
 @pytest.mark.parametrize("suite", SUITES.values(), ids=SUITES)
-def test_work_is_positive_and_grows(suite: KernelSuite) -> None:
+def test_work_is_positive_and_grows(suite: AnySuite) -> None:
     """More of the axis that matters is not less work; the reason for one shared work function is that it is checked."""
-    axis, small = suite.axis(suite.x_axis), dict(suite.small)
-    work = suite.work(suite.case(**small))
+    axis = suite.axis(suite.x_axis)
+    work = suite.work(suite.case(**suite.small))
     assert work.flops >= 0 and work.bytes > 0
-    value = suite.case(**small)[axis.name]
-    if axis.type is int and isinstance(value, int):
-        more = suite.work(suite.case(**{**small, axis.name: 2 * value}))
-        assert more.flops >= work.flops and more.bytes >= work.bytes
+    if axis.type is int:
+        smaller, larger = map(suite.work, doubled(suite, axis))
+        assert larger.flops >= smaller.flops and larger.bytes >= smaller.bytes
+
+
+def doubled(suite: AnySuite, axis: Axis) -> tuple[Case, Case]:
+    """A case and the one at twice its value of an axis: the small one, or the default where that cannot be doubled."""
+    for values in (dict(suite.small), dict(suite.defaults)):
+        try:
+            case = suite.case(**values)
+            return case, suite.case(**{**values, axis.name: 2 * case.number(axis.name)})
+        except ValueError as error:
+            said = error
+    raise said
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=names)
-def test_supports_answers_with_a_reason_and_stays_with_it(pair: tuple[KernelSuite, Contender]) -> None:
+def test_supports_answers_with_a_reason_and_stays_with_it(pair: tuple[AnySuite, Entry[Any]]) -> None:
     suite, contender = pair
     cases = [suite.case(), suite.case(**suite.small)]
     for case in cases:
@@ -104,7 +132,7 @@ def check(contender: Contender, question: Question) -> None:
     assert not [name for name, output in run().items() if getattr(output, "requires_grad", False)]
 
 
-@pytest.mark.parametrize("pair", PAIRS, ids=names)
+@pytest.mark.parametrize("pair", CALLS, ids=names)
 def test_a_contender_is_right_at_the_small_case(pair: tuple[KernelSuite, Contender]) -> None:
     suite, contender = pair
     case = suite.case(**suite.small)
@@ -125,7 +153,7 @@ def values_of(axis: Axis, usual: Scalar) -> st.SearchStrategy[Scalar]:
     return st.just(usual)
 
 
-@pytest.mark.parametrize("suite", [s for s in SUITES.values() if s.family != "harness"], ids=lambda suite: suite.id)
+@pytest.mark.parametrize("suite", [s for s in KERNELS if s.family != "harness"], ids=lambda suite: suite.id)
 @settings(
     deadline=None,
     max_examples=25,
@@ -149,6 +177,61 @@ def test_contenders_are_right_at_any_small_case(suite: KernelSuite, data: st.Dat
         if not (contender.compiles or missing(contender) or contender.supports(case, CPU)):
             note(f"{contender.id} at {case.id}")
             check(contender, question)
+
+
+# Training suites: what a sweep asks of a learner before and while it trains.
+
+
+@functools.cache
+def task_of(suite_id: str) -> tuple[Task, dict[str, float]]:
+    """A suite's task at its small case, and what it says of its own untrained model."""
+    suite = SUITES[suite_id]
+    task = suite.task(suite.case(**suite.small), "cpu", 1)
+    return task, dict(task.evaluate(task.model(), "held_out"))
+
+
+@pytest.mark.parametrize("suite", TRAININGS, ids=lambda suite: suite.id)
+def test_a_task_keeps_its_word(suite: TrainingSuite) -> None:
+    """The same weights and batches at every call, other ones for another seed; every metric on both splits."""
+    task, start = task_of(suite.id)
+    for first, second in zip(task.model().parameters(), task.model().parameters(), strict=True):
+        assert torch.equal(first, second)
+    assert task.model().training
+    for name, tensor in task.batch(3).items():
+        assert torch.equal(tensor, task.batch(3)[name]), name
+    assert any(not torch.equal(tensor, task.batch(4)[name]) for name, tensor in task.batch(3).items())
+    other = suite.task(suite.case(**suite.small), "cpu", 2)
+    assert any(not torch.equal(tensor, other.batch(0)[name]) for name, tensor in task.batch(0).items())
+    needed = {metric.name for metric in suite.metrics}
+    assert needed <= set(start) and needed <= set(task.evaluate(task.model(), "validation"))
+    assert all(math.isfinite(value) for value in start.values())
+    assert task.tokens_per_update > 0
+
+
+@pytest.mark.parametrize(("suite", "contender"), LEARNERS)
+def test_a_learner_starts_equal_and_learns(suite: TrainingSuite, contender: TrainingContender) -> None:
+    """As in a sweep: the task's own start, finite losses, another model after three updates, bytes by kind."""
+    case = suite.case(**suite.small)
+    if reason := missing(contender) or contender.supports(case, CPU):
+        pytest.skip(reason)
+    task, start = task_of(suite.id)
+    bench = Bench(CPU, CpuClock(), Settings(), lambda step, who, limit_s: None)
+    run = Run(contender, task, points(contender.space, 1)[0], 1, bench, "contract")
+    run.build(case)
+    Curve(run).begin(suite, start)
+    before = run.evaluate("held_out")
+    for _ in range(3):
+        run.update()
+    assert run.evaluate("held_out") != before, "nothing was learnt"
+    kept = run.state_bytes()
+    assert kept["measure.bytes.parameters"] >= kept["measure.bytes.trainable"] > 0
+    assert len({str(point) for point in points(contender.space, 4)}) == len(points(contender.space, 4))
+
+
+@pytest.mark.parametrize("suite", TRAININGS, ids=lambda suite: suite.id)
+def test_contenders_of_a_training_suite_are_tuned_alike(suite: TrainingSuite) -> None:
+    """Equal trials: a space that has fewer points than another's would be an unequal chance."""
+    assert len({len(points(contender.space, 4)) for contender in suite.contenders}) == 1
 
 
 @pytest.mark.parametrize("technique", TECHNIQUES.values(), ids=TECHNIQUES)
@@ -184,10 +267,33 @@ def public_callables(module: types.ModuleType) -> list[str]:
     return sorted(name for name in offered if callable(getattr(module, name)))
 
 
+def once(suite: AnySuite, contender: Entry[Any]) -> None:
+    """A contender's work at the small case, once: a call, or an update."""
+    case = suite.case(**suite.small)
+    if isinstance(suite, TrainingSuite):
+        task, _ = task_of(suite.id)
+        contender.build(case, task, points(contender.space, 1)[0]).update(task.batch(0))
+    else:
+        contender.build(case, suite.inputs(case, "cpu", 0))()
+
+
+def named_by(build: Callable[..., Any]) -> set[str]:
+    """Every name in the module where a contender's `build` is written."""
+    while isinstance(build, functools.partial):
+        build = build.func
+    tree = ast.parse(inspect.getsource(importlib.import_module(build.__module__)))
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} | {
+        node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)
+    }
+
+
 def unmeasured(
-    module: types.ModuleType, suites: Iterable[KernelSuite], excluded: Mapping[str, str], patch: Callable[..., None]
+    module: types.ModuleType, suites: Iterable[AnySuite], excluded: Mapping[str, str], patch: Callable[..., None]
 ) -> list[str]:
-    """Public callables that no contender of ours calls, and that are not excluded: found by running them all."""
+    """Public callables that no contender of ours calls, and that are not excluded: found by running them all.
+
+    Of suites on several ranks: by what the modules that build them name.
+    """
     called: set[str] = set()
 
     def watch(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -204,8 +310,12 @@ def unmeasured(
     for suite in suites:
         case = suite.case(**suite.small)
         for contender in suite.contenders:
-            if contender.origin == "bancada" and not missing(contender) and not contender.supports(case, CPU):
-                contender.build(case, suite.inputs(case, "cpu", 0))()
+            if contender.origin != "bancada":
+                continue
+            if isinstance(suite, RanksSuite):
+                called |= named_by(contender.build)
+            elif not (missing(contender) or contender.supports(case, CPU)):
+                once(suite, contender)
     return [name for name in offered if name not in called and name not in excluded]
 
 

@@ -16,6 +16,8 @@ from bancada.suite import Case, Entry, Scalar, Suite
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
+MOST_EVALUATIONS = 50  # a curve is one row, and every evaluation ends a turn of it
+
 Split = Literal["validation", "held_out"]
 Hyper = Mapping[str, Scalar]
 """One point of a search space: hyperparameters by name (`{"lr": 1e-3}`)."""
@@ -127,7 +129,7 @@ class TrainingSuite(Suite[TrainingContender]):
         super().__post_init__()
         if not self.metrics:
             raise ValueError(f"suite {self.id}: metrics=(): at least one is needed")
-        if self.evaluations < 1:
-            raise ValueError(f"suite {self.id}: evaluations={self.evaluations!r}: must be at least 1")
+        if not 1 <= self.evaluations <= MOST_EVALUATIONS:
+            raise ValueError(f"suite {self.id}: evaluations={self.evaluations!r}: must be 1 to {MOST_EVALUATIONS}")
         if not 0 < self.tuning_share <= 1:
             raise ValueError(f"suite {self.id}: tuning_share={self.tuning_share!r}: must lie above 0 and at most at 1")

@@ -134,7 +134,7 @@ class Run:
         if not self.updates:
             self.facts["first_call_s"] = took
         self._took(took, sample=self.updates > 0)
-        return float(loss)
+        return float(loss.detach())
 
     def _watched(self, batch: Mapping[str, torch.Tensor]) -> float:
         """An update under the memory profiler."""
@@ -145,7 +145,7 @@ class Run:
         if peak.host is not None:
             self.facts["host_peak_bytes"] = peak.host
         self._took(time.perf_counter() - start, sample=False)
-        return float(kept[0])
+        return float(kept[0].detach())
 
     def _took(self, seconds: float, sample: bool) -> None:
         self.spent_s += seconds
