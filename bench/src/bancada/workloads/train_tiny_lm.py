@@ -20,7 +20,7 @@ from torch import Tensor
 from bancada.workloads import objectives, tiny_lm, vocabulary
 from bancada.workloads.corpus import corpus
 from bancada.workloads.needs import need
-from bancada.workloads.order import Order, take
+from bancada.workloads.order import Order, evenly, take
 from bancada.workloads.packing import pack
 from bancada.workloads.splits import Split
 
@@ -32,6 +32,7 @@ WARM_UP = 50
 WEIGHT_DECAY = 0.1
 CLIP_NORM = 1.0
 BATCH_SIZE = 8
+SAMPLE = 64  # rows: what a task evaluates by default
 CPU = torch.device("cpu")
 
 
@@ -72,15 +73,20 @@ def train(updates: int, seed: int) -> tuple[LlamaForCausalLM, list[float]]:
 
 
 @torch.no_grad()
-def measure(model: LlamaForCausalLM, part: Split) -> dict[str, float]:
-    """Loss (nats a token), perplexity and accuracy on all of a part of the KJV."""
+def measure(model: LlamaForCausalLM, part: Split, at_most: int | None = None) -> dict[str, float]:
+    """Loss (nats a token), perplexity and accuracy on a part of the KJV.
+
+    Args:
+        model: it is left in evaluation mode.
+        part: of the text.
+        at_most: that many rows, spread evenly over the part; None for all.
+    """
     rows = pack(vocabulary.encoded("kjv", part), tiny_lm.SEQ_LEN, vocabulary.EOS, vocabulary.PAD)
     torch.nn.Module.eval(model)
     sums = torch.zeros(3, dtype=torch.float64)
-    count = len(rows["input_ids"])
-    for start in range(0, count, 64):
-        indices = torch.arange(start, min(start + 64, count))
-        sums += objectives.tally(*_predictions(model, take(rows, indices, CPU)))
+    chosen = evenly(len(rows["input_ids"]), at_most or len(rows["input_ids"]))
+    for start in range(0, len(chosen), 64):
+        sums += objectives.tally(*_predictions(model, take(rows, chosen[start : start + 64], CPU)))
     total, right, counted = sums.tolist()
     return {"loss": total / counted, "perplexity": math.exp(total / counted), "accuracy": right / counted}
 
@@ -111,6 +117,7 @@ def save(model: LlamaForCausalLM, losses: Sequence[float], seed: int, seconds: f
         "train_loss_of_last_50_updates": sum(losses[-50:]) / len(losses[-50:]),
         "validation": measure(rounded, "validation"),
         "held_out": measure(rounded, "held_out"),
+        f"held_out_of_{SAMPLE}_rows": measure(rounded, "held_out", SAMPLE),
         "held_out_unigram_loss": unigram_loss(),
         "dtype": "float16",
         "seconds": round(seconds, 1),
