@@ -23,7 +23,7 @@ from bancada.suite import Case
 from bancada.training import Budget, Learner
 from bancada.training.estimate import estimate_s
 from bancada.training.item import PlainTrainingItem, TrainingItem
-from bancada.training.train import MOST_TURNS, goals
+from bancada.training.train import MOST_TURNS, TURN, goals
 
 PAIR = (contender("sgd", sgd, LR), contender("momentum", momentum, LR))
 
@@ -244,6 +244,9 @@ def test_turns_fit_in_a_row_and_evaluations_lie_evenly(updates: int, evaluations
     amounts = [goal.amount for goal in found]
     assert amounts == sorted(set(amounts)) and amounts[-1] == updates and found[-1].evaluate
     assert len(found) <= MOST_TURNS + evaluations <= rows.MOST_SAMPLES
+    lengths = [after - before for before, after in zip([0, *amounts], amounts, strict=False)]
+    assert max(lengths) <= max(TURN, -(-updates // MOST_TURNS)), "long enough to have the caches to oneself, no longer"
+    assert updates < 3 * TURN or min(lengths) > TURN / 2 or evaluations * TURN > updates
     marks = [goal.amount for goal in found if goal.evaluate]
     assert len(marks) == min(evaluations, updates)
     assert all(abs(mark - updates * (place + 1) / evaluations) <= 0.5 for place, mark in enumerate(marks)) or (

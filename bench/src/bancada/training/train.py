@@ -46,8 +46,9 @@ def goals(budget: Budget, evaluations: int) -> list[Goal]:
     marks = sorted({round(budget.updates * number / evaluations) for number in range(1, evaluations + 1)} - {0})
     found: list[Goal] = []
     for start, mark in zip([0, *marks], marks, strict=False):
-        found += [Goal(amount, False) for amount in range(start + length, mark, length)]
-        found.append(Goal(mark, True))
+        turns = math.ceil((mark - start) / length)
+        ends = [start + round((mark - start) * number / turns) for number in range(1, turns + 1)]
+        found += [Goal(end, end == mark) for end in ends]
     return found
 
 
