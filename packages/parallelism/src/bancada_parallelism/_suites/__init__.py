@@ -1,55 +1,35 @@
-"""The parallelism suites that run in one process, registered under the entry-point group `bancada.suites`.
+"""The parallelism suites, registered under the entry-point group `bancada.suites`.
 
 This folder alone imports the harness, and nothing in the package imports this folder.
 
 `parallelism.checkpointing` is forward and backward of a stack of feed-forward blocks, with activations kept or computed
-again: what checkpointing costs in time, and what it saves in memory.
+again: what checkpointing costs in time, and what it saves in memory. The others run on several ranks:
+`parallelism.training` trains one decoder in every way that the package and the libraries have, `parallelism.memory`
+does so with longer sequences and with checkpoints, `parallelism.pipeline` takes one batch through stages, and
+`parallelism.collectives` sums a vector.
 """
 
 from __future__ import annotations
 
+from bancada.ranks import RanksSuite
 from bancada.suite import KernelSuite
-from bancada_parallelism._suites import checkpointing
+from bancada_parallelism._suites import checkpointing, collectives, pipeline, training
 
-_RANKS = "needs several ranks: tested at 2 and 4 gloo ranks against one process, no call of one process to time"
 _FORMULA = "a formula or a table, checked by tests: there is no speed to compare"
 _ORACLE = "an oracle of the tests, in one process"
+_PART = "part of a training step that a user adds, of no cost beside it: its results are checked by tests"
 
 EXCLUDED: dict[str, str] = {
     **dict.fromkeys(
-        (
-            "ColumnParallelLinear",
-            "DataParallel",
-            "PipelineStage",
-            "RowParallelLinear",
-            "VocabularyParallelEmbedding",
-            "ZeroStage1",
-            "ZeroStage2",
-            "ZeroStage3",
-            "all_reduce",
-            "clip_grad_norm",
-            "copy_to_ranks",
-            "grad_norm",
-            "reduce_from_ranks",
-            "vocabulary_parallel_cross_entropy",
-            "vocabulary_parallel_logits",
-        ),
-        _RANKS,
+        ("RandomStreams", "clip_grad_norm", "grad_norm", "reduce_from_ranks", "vocabulary_parallel_logits"), _PART
     ),
     **dict.fromkeys(
         (
-            "Action",
-            "AdamWConfig",
             "CountCollectives",
             "Layout",
             "RankFailure",
             "RankWatch",
-            "RandomStreams",
-            "all_reduce_cost",
             "all_reduce_table",
-            "cut_parameters",
-            "pipeline_schedule",
-            "simulate_pipeline",
             "zero_sent_elements",
             "zero_state_bytes",
         ),
@@ -62,7 +42,7 @@ EXCLUDED: dict[str, str] = {
 """Public names of `bancada_parallelism` that no suite measures, each with the reason."""
 
 
-def suites() -> list[KernelSuite]:
+def suites() -> list[KernelSuite | RanksSuite]:
     """The suites of this package."""
     return [
         KernelSuite(
@@ -80,5 +60,9 @@ def suites() -> list[KernelSuite]:
             contenders=checkpointing.CONTENDERS,
             x_axis="layers",
             small=checkpointing.SMALL,
-        )
+        ),
+        training.TRAINING,
+        training.MEMORY,
+        collectives.COLLECTIVES,
+        pipeline.PIPELINE,
     ]

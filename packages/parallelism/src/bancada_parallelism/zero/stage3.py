@@ -106,6 +106,8 @@ class ZeroStage3(ShardedGradients):
 
     def _after_forward(self, number: int) -> Callable[..., None]:
         def release(module: nn.Module, args: Any, output: Any) -> None:
+            if torch._C._current_graph_task_id() != -1:
+                return  # a checkpoint computes the unit again inside backward, which goes on with its parameters
             self._release(number)
             for tensor in _tensors(output):
                 if tensor.requires_grad:
