@@ -24,14 +24,13 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
+from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 NAMES = (
     "all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all", "send", "recv", "barrier", "gather",
     "scatter", "reduce",
 )  # fmt: skip
-_PLAIN = (Tensor, nn.Parameter)
 
 
 class Communications(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -55,8 +54,8 @@ class Communications(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """Runs the operation; counts it first where it is a collective."""
-        if any(kind not in _PLAIN for kind in types):
-            return NotImplemented  # DTensor and its like first come down to collectives of plain tensors
+        if any(kind.__module__.startswith("torch.distributed.") for kind in types):
+            return NotImplemented  # DTensor first comes down to collectives of plain tensors
         name = str(func) if isinstance(func, torch._ops.OpOverload) else ""
         given = _arguments(func, args, kwargs or {}) if name.startswith(("c10d.", "_c10d_functional.")) else {}
         for operation, size in _counted(name, given):
