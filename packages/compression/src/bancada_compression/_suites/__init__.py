@@ -13,6 +13,7 @@ from bancada.suite import KernelSuite, Metric
 from bancada_compression._suites import problem
 from bancada_compression._suites.catalogue import TECHNIQUES
 from bancada_compression._suites.contenders import size_contenders, speed_contenders
+from bancada_compression._suites.pruned import pruned_suite
 from bancada_compression._suites.quality import quality_suite
 
 _PART = "a step of prune or factorize, which compression.quality measures"
@@ -87,5 +88,6 @@ def suites() -> list[KernelSuite]:
             ),
             small={name: value for name, value in problem.SMALL.items() if name != "tokens"},
         ),
+        pruned_suite(),
         quality_suite(),
     ]

