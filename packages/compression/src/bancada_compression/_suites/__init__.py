@@ -4,15 +4,18 @@ This folder alone imports the harness, and nothing in the package imports this f
 
 `compression.speed` is one product of a linear layer whose weight was compressed before the first call.
 `compression.size` is the compression itself: what it takes, and how many bytes and how much noise it leaves.
+`compression.pruned` is a pruned block in several forms: which of them are smaller or faster than before.
 `compression.quality` is a whole model, compressed, on held-out data: what it loses, and its bytes and time.
+`compression.distillation` trains half a model alone, and by its teacher.
 """
 
 from __future__ import annotations
 
-from bancada.suite import KernelSuite, Metric
+from bancada.suite import AnySuite, KernelSuite, Metric
 from bancada_compression._suites import problem
 from bancada_compression._suites.catalogue import TECHNIQUES
 from bancada_compression._suites.contenders import size_contenders, speed_contenders
+from bancada_compression._suites.distillation import distillation_suite
 from bancada_compression._suites.pruned import pruned_suite
 from bancada_compression._suites.quality import quality_suite
 
@@ -40,13 +43,11 @@ EXCLUDED: dict[str, str] = {
     "svd_factor": _PART,
     "wanda_scores": _PART,
     "whitened_svd_factor": _PART,
-    "soft_target_loss": "a loss: its worth is the quality of a trained student, which needs a workload",
-    "student_of": "makes a model to be trained: its worth is that of the trained student",
 }
 """Public names of `bancada_compression` that no suite measures, each with the reason."""
 
 
-def suites() -> list[KernelSuite]:
+def suites() -> list[AnySuite]:
     """The suites of compressed linear layers and models."""
     return [
         KernelSuite(
@@ -90,4 +91,5 @@ def suites() -> list[KernelSuite]:
         ),
         pruned_suite(),
         quality_suite(),
+        distillation_suite(),
     ]
