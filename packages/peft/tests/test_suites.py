@@ -11,10 +11,10 @@ from peft_models import library
 pytest.importorskip("bancada", reason="the harness is not installed")
 
 from bancada import screen
-from bancada.suite import Case, Contender, Device, Tensors
+from bancada.suite import Case, Contender, Device, KernelSuite, Tensors
 from bancada_peft._suites import block, contenders, cost, suites
 
-COST, MERGE = suites()
+COST, MERGE = (suite for suite in suites() if isinstance(suite, KernelSuite))
 CPU = Device("cpu", "a CPU", 8 << 30, threads=1)
 CASE = COST.case(**COST.small)
 OURS = {

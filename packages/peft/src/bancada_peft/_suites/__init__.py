@@ -5,8 +5,9 @@ This folder alone imports the harness, and nothing in the package imports this f
 
 from __future__ import annotations
 
-from bancada.suite import KernelSuite
-from bancada_peft._suites import contenders, cost, merging
+from bancada.suite import KernelSuite, Metric
+from bancada.training import TrainingSuite
+from bancada_peft._suites import contenders, cost, merging, quality
 from bancada_peft._suites.catalogue import LORA, TECHNIQUES
 
 _SETTINGS = "a method's settings: `adapt`, which takes them, is measured"
@@ -34,8 +35,8 @@ EXCLUDED: dict[str, str] = {
 """Public names of `bancada_peft` that no suite measures, each with the reason."""
 
 
-def suites() -> list[KernelSuite]:
-    """The cost of one training pass, and merging."""
+def suites() -> list[KernelSuite | TrainingSuite]:
+    """The cost of one training pass, merging, and what training with each method comes to."""
     return [
         KernelSuite(
             id="peft.cost",
@@ -54,6 +55,10 @@ def suites() -> list[KernelSuite]:
             static=cost.STATIC,
             small=cost.SMALL,
             valid=cost.valid,
+            metrics=(
+                Metric("trainable_parameters", "Trained parameters", "", "lower", "log"),
+                Metric("adamw_bytes", "AdamW's state", "bytes", "lower", "log"),
+            ),
         ),
         KernelSuite(
             id="peft.merge",
@@ -71,5 +76,7 @@ def suites() -> list[KernelSuite]:
             x_axis="features",
             mutates=merging.MUTATES,
             small=merging.SMALL,
+            metrics=(Metric("copy_bytes", "Copies kept", "bytes"),),
         ),
+        quality.suite(),
     ]

@@ -75,6 +75,38 @@ BOTTLENECK = _card(
     "bottleneck/reference.py",
     'print(bp.adapt(model, bp.Bottleneck(("2",), r=8)))\n',
 )
+_ENCODER = """\
+import torch
+from torch import nn
+import bancada_peft as bp
+
+
+class Mean(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table, self.head = nn.Embedding(100, 16), nn.Linear(16, 2)
+
+    def get_input_embeddings(self):
+        return self.table
+
+    def forward(self, input_ids=None, inputs_embeds=None):
+        return self.head((self.table(input_ids) if inputs_embeds is None else inputs_embeds).mean(1))
+
+
+model = Mean()
+"""
+PROMPT = Technique(
+    "prompt-tuning",
+    "Prompt tuning",
+    "Ajuste de prompt",
+    "peft",
+    "A few learned embeddings stand before every input; the model itself does not change. One model serves many tasks "
+    "in one batch. Each input gets longer by them, and small models gain less from it than large ones.",
+    "[P; E(x)], P of n virtual tokens; n dim parameters",
+    "Lester et al., The Power of Scale for Parameter-Efficient Prompt Tuning, arXiv 2104.08691",
+    (f"{_HERE}/prompt/reference.py",),
+    _ENCODER + "print(bp.adapt(model, bp.PromptTuning(n=8)))\nmodel(torch.arange(20)[None])\n",
+)
 FREEZING = _card(
     "freezing",
     "Transfer by freezing",
@@ -86,3 +118,4 @@ FREEZING = _card(
     'print(bp.train_only(model, ("2",)))\n',
 )
 TECHNIQUES = (FULL, LORA, DORA, IA3, BOTTLENECK, FREEZING)
+QUALITY = (*TECHNIQUES, PROMPT)
