@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from bancada_optimizers import SGD, AdamW, AdamW8bit, Lion, Muon, adamw_step, lion_step, muon_step, sgd_step
+from bancada_optimizers.adamw8bit import native
 
 LR, WD = 0.01, 0.1
 
@@ -69,3 +70,5 @@ CASES = (
     Case("adamw8bit-small", AdamW8bit, "adamw", {"betas": (0.8, 0.95)}, {"min_8bit_size": 1 << 20}),
 )
 BLOCKWISE = Case("adamw8bit", AdamW8bit, "adamw", extra={"min_8bit_size": 0})
+NATIVE = Case("adamw8bit-native", AdamW8bit, "adamw", extra={"min_8bit_size": 0, "backend": "native"})
+WITHOUT_COMPILER = native.unusable()

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 import torch
-from rules import BLOCKWISE, CASES, LR, WD, Case
+from rules import BLOCKWISE, CASES, LR, NATIVE, WD, WITHOUT_COMPILER, Case
 
 from bancada_optimizers import SGD, AdamW, AdamW8bit, Lion, Muon, state_bytes
 
-ALL = (*CASES, BLOCKWISE)
+ALL = (*CASES, BLOCKWISE, *(() if WITHOUT_COMPILER else (NATIVE,)))
 every = pytest.mark.parametrize("case", ALL, ids=lambda case: case.name)
 
 
@@ -175,7 +175,7 @@ def test_case11_a_nan_in_a_gradient_touches_only_what_the_rule_says(case: Case) 
     # The sign of a NaN is 0: Lion's parameter stays where it is, and its momentum is lost.
     seen = optimizer.state[ps[0]]["exp_avg"] if case.rule == "lion" else ps[0].detach()
     lost = ~torch.isfinite(seen.view(-1))
-    spread = 256 if case is BLOCKWISE else 1
+    spread = 256 if case in (BLOCKWISE, NATIVE) else 1
     assert int(lost.sum()) == spread and bool(lost[3]) and not lost[spread if spread > 1 else 4 :].any()
     assert all(torch.isfinite(p).all() for p in ps[1:])
 

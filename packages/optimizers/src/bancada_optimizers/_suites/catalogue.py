@@ -51,7 +51,7 @@ TECHNIQUES = (
         ),
         formula="m = scale[i // 256] * map[code[i]], codes at equal shares of each decade; the nearest is kept",
         paper="Dettmers et al., 8-bit Optimizers via Block-wise Quantization, arXiv 2110.02861",
-        files=(f"{_HERE}/adamw8bit/reference.py", f"{_HERE}/adamw8bit/blockwise.py"),
+        files=(f"{_HERE}/adamw8bit/reference.py", f"{_HERE}/adamw8bit/table.py", f"{_HERE}/adamw8bit/native.cpp"),
         snippet=_snippet("AdamW8bit", "AdamW8bit(model.parameters(), lr=1e-3, min_8bit_size=1024)"),
     ),
     Technique(

@@ -1,11 +1,10 @@
-"""Who races: ours, torch.optim, bitsandbytes and pytorch_optimizer. Each is imported when it is built, not before."""
+"""Who races: ours, torch.optim, bitsandbytes, torchao, pytorch_optimizer. Each is imported only when it is built."""
 
 from __future__ import annotations
 
 import functools
 import importlib
 import importlib.util
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -16,23 +15,20 @@ from torch import Tensor
 from bancada.suite import Case, Contender, Device, Origin, Run, Tensors
 from bancada.supports import compiler
 from bancada_optimizers._suites import problem
-from bancada_optimizers._suites.problem import (
-    ADAMW_BETAS,
-    EPS,
-    LION_BETAS,
-    LR,
-    MOMENTUM,
-    MUON_MOMENTUM,
-    WEIGHT_DECAY,
+from bancada_optimizers._suites.peers import (
+    ADAMW,
+    LION,
+    SGD,
+    Params,
+    bitsandbytes,
+    muon_of_pytorch_optimizer,
+    pytorch_optimizer,
+    torch_optim,
+    torchao,
 )
+from bancada_optimizers._suites.problem import ADAMW_BETAS, EPS, LR, MUON_MOMENTUM, WEIGHT_DECAY
 
-Params = list[torch.nn.Parameter]
-Make = Callable[[Params], list[torch.optim.Optimizer]]
 Supports = Callable[[Case, Device], str | None]
-
-ADAMW: dict[str, Any] = {"lr": LR, "betas": ADAMW_BETAS, "eps": EPS, "weight_decay": WEIGHT_DECAY}
-SGD: dict[str, Any] = {"lr": LR, "momentum": MOMENTUM, "weight_decay": WEIGHT_DECAY, "nesterov": True}
-LION: dict[str, Any] = {"lr": LR, "betas": LION_BETAS, "weight_decay": WEIGHT_DECAY}
 
 
 @dataclass(frozen=True)
@@ -72,7 +68,7 @@ class Step:
 
     def __init__(self, make: Callable[..., list[torch.optim.Optimizer]], case: Case, inputs: Tensors) -> None:
         self.make, self.case, self.inputs = make, case, inputs
-        self.flat = torch.empty_like(inputs["p"])
+        self.flat, self.gradient = torch.empty_like(inputs["p"]), torch.empty_like(inputs["p"])
         self.params = [torch.nn.Parameter(view) for view in problem.views(case, self.flat)]
         self.reset()
 
@@ -88,7 +84,8 @@ class Step:
         self._feed(third)
 
     def _feed(self, name: str) -> None:
-        for p, g in zip(self.params, problem.views(self.case, self.inputs[name]), strict=True):
+        self.gradient.copy_(self.inputs[name])  # some libraries write into gradients
+        for p, g in zip(self.params, problem.views(self.case, self.gradient), strict=True):
             p.grad = g
 
     def __call__(self) -> dict[str, Tensor]:
@@ -110,12 +107,15 @@ def _state(make: Callable[..., list[torch.optim.Optimizer]], rule: str, case: Ca
     flat = torch.zeros_like(inputs["g"])
     params = [torch.nn.Parameter(view) for view in problem.views(case, flat)]
 
+    gradient = torch.empty_like(inputs["g"])
+    for p, g in zip(params, problem.views(case, gradient), strict=True):
+        p.grad = g
+
     def run() -> dict[str, Tensor]:
         from bancada_optimizers import state_bytes
 
         flat.zero_()
-        for p, g in zip(params, problem.views(case, inputs["g"]), strict=True):
-            p.grad = g
+        gradient.copy_(inputs["g"])  # some libraries write into gradients
         optimizers = make(params, rule)
         for optimizer in optimizers:
             optimizer.step()
@@ -142,6 +142,18 @@ def _gpu(case: Case, device: Device) -> str | None:
     if case.word("dtype") == "fp64":
         return "fp64: the kernel computes in fp32"
     return "triton is not installed" if importlib.util.find_spec("triton") is None else None
+
+
+def _native(case: Case, device: Device) -> str | None:
+    from bancada_optimizers.adamw8bit import native
+
+    return native.unusable() if device.type == "cpu" else "the loop in C++ is for a CPU"
+
+
+def _torchao_limits(case: Case, device: Device) -> str | None:
+    if device.type == "cpu":
+        return "torchao compiles a kernel for every shape: on a CPU minutes before a Transformer's first step"
+    return _no_double(case, device) or compiler(case, device)
 
 
 def _no_double(case: Case, device: Device) -> str | None:
@@ -178,42 +190,9 @@ def _muon(params: Params, rule: str) -> list[torch.optim.Optimizer]:
     return [bancada_optimizers.Muon(groups, **options)]
 
 
-# torch
-
-
-def _torch(options: dict[str, Any], params: Params, rule: str) -> list[torch.optim.Optimizer]:
-    if rule == "sgd":
-        return [torch.optim.SGD(params, **SGD, **options)]
-    if rule != "muon":
-        return [torch.optim.AdamW(params, **ADAMW, **options)]
-    matrices, vectors = ([p for p in params if (p.dim() == 2) is matrix] for matrix in (True, False))
-    muon = torch.optim.Muon(
-        matrices, lr=LR, weight_decay=WEIGHT_DECAY, momentum=MUON_MOMENTUM, adjust_lr_fn="match_rms_adamw"
-    )
-    return [muon, torch.optim.AdamW(vectors, **ADAMW, **options)]
-
-
-# bitsandbytes and pytorch_optimizer
-
-
-def _library(name: str) -> Any:
-    """A library, imported in silence: what it warns of while it is imported is no matter of the measurement's."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return importlib.import_module(name)
-
-
-def _bitsandbytes(name: str, options: dict[str, Any], params: Params, rule: str) -> list[torch.optim.Optimizer]:
-    return [getattr(_library("bitsandbytes").optim, name)(params, **options)]
-
-
-def _pytorch_optimizer(name: str, options: dict[str, Any], params: Params, rule: str) -> list[torch.optim.Optimizer]:
-    return [getattr(_library("pytorch_optimizer"), name)(params, **options)]
-
-
 _HALF = "fp32 states for bf16"
 _OURS = functools.partial(functools.partial, _ours)
-_BNB = functools.partial(functools.partial, _bitsandbytes)
+_BNB = functools.partial(functools.partial, bitsandbytes)
 _BNB_NEEDS: dict[str, Any] = {"requires": ("bitsandbytes",), "limits": _no_double, "precision": "computed in fp32"}
 
 
@@ -223,11 +202,11 @@ def _adamw(backend: str) -> Callable[..., list[torch.optim.Optimizer]]:
 
 WAYS = (
     Way("torch-for-loop", ("adamw", "adamw-8bit", "sgd", "muon"), "peer", "torch.optim, for-loop",
-        functools.partial(_torch, {"foreach": False}), "torch operators", reference=True),
+        functools.partial(torch_optim, {"foreach": False}), "torch operators", reference=True),
     Way("adamw-torch-foreach", ("adamw",), "peer", "torch AdamW, foreach",
-        functools.partial(_torch, {"foreach": True}), "torch._foreach operators"),
+        functools.partial(torch_optim, {"foreach": True}), "torch._foreach operators"),
     Way("adamw-torch-fused", ("adamw", "adamw-8bit"), "peer", "torch AdamW, fused",
-        functools.partial(_torch, {"fused": True}), "one operator"),
+        functools.partial(torch_optim, {"fused": True}), "one operator"),
     Way("adamw", ("adamw",), "bancada", "AdamW (ours)", _adamw("auto"),
         "torch's fused operator on a CPU, Triton on a GPU", precision=_HALF),
     Way("adamw-for-loop", ("adamw",), "bancada", "AdamW, reference (ours)", _adamw("for-loop"), "torch operators",
@@ -242,16 +221,24 @@ WAYS = (
         **_BNB_NEEDS),
     Way("adamw8bit", ("adamw-8bit",), "bancada", "AdamW 8-bit (ours)", _OURS("AdamW8bit", ADAMW),
         "torch operators and a table", precision="8-bit states, computed in fp32"),
+    Way("adamw8bit-native", ("adamw-8bit",), "bancada", "AdamW 8-bit, C++ (ours)",
+        _OURS("AdamW8bit", {**ADAMW, "backend": "native"}), "a loop in C++, compiled at the first step",
+        limits=_native, precision="8-bit states, computed in fp32", compiles=True),
+    Way("adamw8bit-torchao", ("adamw-8bit",), "peer", "torchao AdamW 8-bit", torchao, "torch.compile, Inductor",
+        limits=_torchao_limits, precision="8-bit states, computed in fp32", requires=("torchao",), compiles=True),
     Way("adamw8bit-bitsandbytes", ("adamw-8bit",), "peer", "bitsandbytes AdamW 8-bit", _BNB("AdamW8bit", ADAMW),
         "bitsandbytes", **_BNB_NEEDS | {"precision": "8-bit states, computed in fp32"}),
-    Way("sgd-torch-foreach", ("sgd",), "peer", "torch SGD, foreach", functools.partial(_torch, {"foreach": True}),
+    Way("sgd-torch-foreach", ("sgd",), "peer", "torch SGD, foreach", functools.partial(torch_optim, {"foreach": True}),
         "torch._foreach operators"),
-    Way("sgd-torch-fused", ("sgd",), "peer", "torch SGD, fused", functools.partial(_torch, {"fused": True}),
+    Way("sgd-torch-fused", ("sgd",), "peer", "torch SGD, fused", functools.partial(torch_optim, {"fused": True}),
         "one operator", limits=_no_bf16_on_a_cpu),
     Way("sgd", ("sgd",), "bancada", "SGD (ours)", _OURS("SGD", SGD),
         "torch's fused operator on a CPU, foreach on a GPU", precision=_HALF),
     Way("sgd-foreach", ("sgd",), "bancada", "SGD, foreach (ours)", _OURS("SGD", {**SGD, "backend": "foreach"}),
         "torch._foreach operators", precision=_HALF),
+    Way("sgd-pytorch-optimizer", ("sgd",), "peer", "pytorch_optimizer SGDW, L2",
+        functools.partial(pytorch_optimizer, "SGDW", {**SGD, "weight_decouple": False}), "torch operators",
+        requires=("pytorch-optimizer",)),
     Way("lion", ("lion",), "bancada", "Lion (ours)", _OURS("Lion", LION), "torch._foreach operators",
         precision=_HALF),
     Way("lion-for-loop", ("lion",), "bancada", "Lion, reference (ours)",
@@ -259,12 +246,19 @@ WAYS = (
     Way("lion-bitsandbytes", ("lion",), "peer", "bitsandbytes Lion", _BNB("Lion", LION), "bitsandbytes",
         **_BNB_NEEDS),
     Way("lion-pytorch-optimizer", ("lion",), "peer", "pytorch_optimizer Lion",
-        functools.partial(_pytorch_optimizer, "Lion", {**LION, "weight_decouple": True}), "torch operators",
+        functools.partial(pytorch_optimizer, "Lion", {**LION, "weight_decouple": True}), "torch operators",
         requires=("pytorch-optimizer",)),
     Way("muon", ("muon",), "bancada", "Muon (ours)", _muon, "torch operators",
         precision="Newton-Schulz in bf16 on a GPU, in the state's dtype on a CPU"),
+    Way("muon-torch", ("muon",), "peer", "torch Muon", functools.partial(torch_optim, {"foreach": True}),
+        "torch operators", precision="Newton-Schulz in bf16"),
+    Way("muon-pytorch-optimizer", ("muon",), "peer", "pytorch_optimizer Muon", muon_of_pytorch_optimizer,
+        "torch operators", precision="Newton-Schulz in bf16", requires=("pytorch-optimizer",)),
 )  # fmt: skip
 
 STATE_EXCLUDED = {"adamw-for-loop", "adamw-foreach", "adamw-compiled", "adamw-triton", "adamw-torch-foreach",
-                  "sgd-foreach", "sgd-torch-fused", "lion-for-loop"}  # fmt: skip
+                  "sgd-foreach", "sgd-torch-fused", "lion-for-loop", "adamw8bit-native"}  # fmt: skip
 """Backends of a rule that is in `optimizers.state` already: their state is the same."""
+
+STEP_EXCLUDED = {"muon-torch"}
+"""Is torch-for-loop there, which steps by every rule that torch has."""

@@ -73,7 +73,7 @@ class AdamW(BaseOptimizer):
     def check_params(self, group: Group) -> None:
         """ValueError where a parameter cannot be stepped, or not by the backend that was asked for."""
         super().check_params(group)
-        if group["backend"] == "fused" and any(p.device.type != "cpu" for p in _tensors(group["params"])):
+        if group["backend"] == "fused" and any(p.device.type != "cpu" for p in tensors(group["params"])):
             raise ValueError("backend='fused': a parameter is not on a CPU; allowed there are auto, triton, foreach")
 
     def init_state(self, p: Tensor, group: Group) -> dict[str, Any]:
@@ -157,7 +157,8 @@ def _wide(step: Any) -> Any:
     return widened
 
 
-def _tensors(params: list[Any]) -> list[Tensor]:
+def tensors(params: list[Any]) -> list[Tensor]:
+    """The parameters of a group, which may come with names."""
     return [item[1] if isinstance(item, tuple) else item for item in params]
 
 

@@ -10,13 +10,14 @@ from torch import Tensor
 
 from bancada_optimizers import _check
 from bancada_optimizers._base import BaseOptimizer, Group, zeros
-from bancada_optimizers.adamw.api import adamw_update, check_adamw
+from bancada_optimizers.adamw.api import adamw_update, check_adamw, tensors
 from bancada_optimizers.adamw.foreach import Rule
-from bancada_optimizers.adamw8bit.blockwise import dequantize_blockwise, quantize_blockwise, tables
+from bancada_optimizers.adamw8bit import native
+from bancada_optimizers.adamw8bit.blockwise import tables
 from bancada_optimizers.adamw8bit.reference import BLOCK
+from bancada_optimizers.adamw8bit.table import table_adamw8bit
 
-CPU_CHUNK, CHUNK = 1 << 18, 1 << 24
-"""Elements stepped at a time: on a CPU the temporaries stay in the caches, elsewhere they stay small."""
+BACKENDS = ("auto", "table", "native")
 
 
 class AdamW8bit(BaseOptimizer):
@@ -35,9 +36,11 @@ class AdamW8bit(BaseOptimizer):
         eps: added to the root, above 0.
         weight_decay: decoupled, at least 0.
         min_8bit_size: parameters with fewer elements keep AdamW's states; at least 0.
+        backend: "table" looks codes up by torch's operators; "native" computes them in one loop in C++ on a CPU, for
+            which the first step calls a compiler, a second or two. "auto" is table.
 
     Raises:
-        ValueError: an option out of range, a complex or integer parameter.
+        ValueError: an option out of range, a complex or integer parameter, a backend that cannot run here.
 
     Paper: Dettmers et al., 8-bit Optimizers via Block-wise Quantization, arXiv 2110.02861.
     """
@@ -51,6 +54,7 @@ class AdamW8bit(BaseOptimizer):
         weight_decay: float = 1e-2,
         *,
         min_8bit_size: int = 4096,
+        backend: str = "auto",
     ) -> None:
         defaults = {
             "lr": lr,
@@ -58,7 +62,7 @@ class AdamW8bit(BaseOptimizer):
             "eps": eps,
             "weight_decay": weight_decay,
             "min_8bit_size": min_8bit_size,
-            "backend": "auto",
+            "backend": backend,
         }
         super().__init__(params, defaults)
 
@@ -66,6 +70,15 @@ class AdamW8bit(BaseOptimizer):
         """ValueError where an option of a group is wrong."""
         check_adamw(group)
         _check.whole("min_8bit_size", group["min_8bit_size"])
+        _check.choice("backend", group["backend"], BACKENDS)
+        if group["backend"] == "native" and (reason := native.unusable()) is not None:
+            raise ValueError(f"backend='native': {reason}; allowed here are {', '.join(BACKENDS[:-1])}")
+
+    def check_params(self, group: Group) -> None:
+        """ValueError where a parameter cannot be stepped, or not by the backend that was asked for."""
+        super().check_params(group)
+        if group["backend"] == "native" and any(p.device.type != "cpu" for p in tensors(group["params"])):
+            raise ValueError("backend='native': a parameter is not on a CPU; allowed there are auto, table")
 
     def init_state(self, p: Tensor, group: Group) -> dict[str, Any]:
         """Step 0, and codes of zero with scales of zero."""
@@ -83,41 +96,15 @@ class AdamW8bit(BaseOptimizer):
         """Steps the parameters of a group that have a gradient."""
         whole = [i for i, state in enumerate(states) if "exp_avg_scale" not in state]
         if whole:
-            adamw_update(group, [params[i] for i in whole], [grads[i] for i in whole], [states[i] for i in whole])
+            plain = {**group, "backend": "auto"}
+            adamw_update(plain, [params[i] for i in whole], [grads[i] for i in whole], [states[i] for i in whole])
         rule = Rule(group["lr"], (group["betas"][0], group["betas"][1]), group["eps"], group["weight_decay"])
         for p, g, state in zip(params, grads, states, strict=True):
             if "exp_avg_scale" in state:
                 state["step"] += 1
-                _step(p, g, state, int(state["step"]), rule)
-
-
-def _step(p: Tensor, g: Tensor, state: dict[str, Tensor], t: int, rule: Rule) -> None:
-    # Codes lie in the order of the flattened parameter, whatever its strides.
-    flat = p.view(-1) if p.is_contiguous() else p.reshape(-1)
-    gradient = g.reshape(-1)
-    size = CPU_CHUNK if p.device.type == "cpu" else CHUNK
-    for first in range(0, flat.numel(), size):
-        part = slice(first, first + size)
-        blocks = slice(first // BLOCK, -(-min(first + size, flat.numel()) // BLOCK))
-        _chunk(flat[part], gradient[part], state, part, blocks, t, rule)
-    if not p.is_contiguous():
-        p.copy_(flat.view(p.shape))
-
-
-def _chunk(p: Tensor, g: Tensor, state: dict[str, Tensor], part: slice, blocks: slice, t: int, rule: Rule) -> None:
-    b1, b2 = rule.betas
-    g = g.to(torch.float32)
-    m = dequantize_blockwise(state["exp_avg"][part], state["exp_avg_scale"][blocks], signed=True)
-    v = dequantize_blockwise(state["exp_avg_sq"][part], state["exp_avg_sq_scale"][blocks], signed=False)
-    m.lerp_(g, 1 - b1)
-    v.mul_(b2).addcmul_(g, g, value=1 - b2)
-    for name, moment, signed in (("exp_avg", m, True), ("exp_avg_sq", v, False)):
-        codes, scales = quantize_blockwise(moment, signed)
-        state[name][part] = codes
-        state[f"{name}_scale"][blocks] = scales
-    denominator = v.sqrt_().div_(rule.root(t)).add_(rule.eps)
-    keep, rate = 1 - rule.lr * rule.weight_decay, rule.step_size(t)
-    if p.dtype in (torch.float32, torch.float64):
-        p.mul_(keep).sub_(m.div_(denominator), alpha=rate)
-    else:  # rounded once, from the exact sum
-        p.copy_(p.to(torch.float32).mul_(keep).sub_(m.div_(denominator), alpha=rate))
+                # Codes lie in the order of the flattened parameter, whatever its strides.
+                flat = p.reshape(-1).contiguous()  # itself, or a copy that is put back
+                step = native.native_adamw8bit if group["backend"] == "native" else table_adamw8bit
+                step(flat, g.reshape(-1).contiguous(), state, int(state["step"]), rule)
+                if not p.is_contiguous():
+                    p.copy_(flat.view(p.shape))
