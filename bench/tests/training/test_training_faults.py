@@ -8,7 +8,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from multiprocessing import forkserver
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
@@ -157,19 +158,29 @@ def timeless(found: list[rows.Row]) -> list[rows.Row]:
     return [{name: value for name, value in row.items() if name != "time"} for row in found]
 
 
-FORKS = multiprocessing.get_context("forkserver")
+Start = Callable[[Path, str], ForkServerProcess]
 
 
-def start(folder: Path, which: str) -> ForkServerProcess:
-    """A process of its own that measures one suite, forked from a server that has imported but computed nothing."""
-    FORKS.set_forkserver_preload(["bancada.training.item"])
-    process = FORKS.Process(target=_bench.measure_named, args=(folder, which))
-    process.start()
-    return process
+@pytest.fixture(scope="module")
+def start() -> Iterator[Start]:
+    """Starts a process that measures one suite, forked from a server that has imported but computed nothing.
+
+    The server is stopped at the end: other tests of this session want one that has imported other things.
+    """
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["bancada.training.item"])
+
+    def started(folder: Path, which: str) -> ForkServerProcess:
+        process = context.Process(target=_bench.measure_named, args=(folder, which))
+        process.start()
+        return process
+
+    yield started
+    forkserver._forkserver._stop()  # type: ignore[attr-defined]
 
 
 @pytest.mark.timeout(200)
-def test_a_run_killed_with_9_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_a_run_killed_with_9_goes_on_where_it_was(start: Start, tmp_path: Path) -> None:
     """Killed in its second seed: tuning, the first seed and the failure on the way stand; the rest is measured."""
     process = start(tmp_path, "slow")
     end = time.monotonic() + 150
@@ -198,7 +209,7 @@ def _curves(folder: Path) -> list[rows.Row]:
 
 
 @pytest.mark.timeout(200)
-def test_a_contender_that_dies_is_named_with_its_step_in_the_heartbeat(tmp_path: Path) -> None:
+def test_a_contender_that_dies_is_named_with_its_step_in_the_heartbeat(start: Start, tmp_path: Path) -> None:
     """What the parent reads to know whom a crash or a hang belongs to."""
     process = start(tmp_path, "dying")
     process.join(150)
