@@ -271,12 +271,15 @@ def test_a_tied_head_stays_tied() -> None:
 
 @pytest.mark.filterwarnings("ignore:.gradient_checkpointing_enable. is deprecated")
 @pytest.mark.parametrize("reentrant", [False, True])
-def test_gradient_checkpointing_gives_the_same_gradients(reentrant: bool) -> None:
-    """transformers 42489: the embeddings are frozen, so nothing that enters the layers asks for a gradient."""
+@pytest.mark.parametrize(
+    ("method", "count"), [(bp.Lora(("q_proj", "down_proj"), r=2), 8), (bp.PromptTuning(n=3), 1)], ids=["lora", "prompt"]
+)
+def test_gradient_checkpointing_gives_the_same_gradients(method: Any, count: int, reentrant: bool) -> None:
+    """Case 12 (transformers 42489): embeddings are frozen; without a prompt nothing at the entry asks for one."""
 
     def gradients(checkpointed: bool) -> dict[str, torch.Tensor]:
         model = llama().train()
-        bp.adapt(model, bp.Lora(("q_proj", "down_proj"), r=2))
+        bp.adapt(model, method)
         perturb(model)
         if checkpointed:
             model.gradient_checkpointing_enable({"use_reentrant": reentrant})
@@ -287,7 +290,7 @@ def test_gradient_checkpointing_gives_the_same_gradients(reentrant: bool) -> Non
         return {path: p.grad for path, p in model.named_parameters() if p.grad is not None}
 
     plain, again = gradients(False), gradients(True)
-    assert len(plain) == 8 and plain.keys() == again.keys()
+    assert len(plain) == count and plain.keys() == again.keys()
     for path, grad in plain.items():
         torch.testing.assert_close(again[path], grad)
 

@@ -29,6 +29,7 @@ from peft_models import (
 
 import bancada_peft as bp
 from bancada_peft.checkpoint import safetensors
+from bancada_peft.checkpoint.files import TENSORS
 
 PAIRS: dict[str, tuple[Any, bp.Lora | bp.Ia3, dict[str, Any]]] = {
     "lora": (llama, bp.Lora(("q_proj", "v_proj", "down_proj"), r=4, alpha=6), {}),
@@ -80,6 +81,46 @@ def test_files_of_hf_peft_are_read_and_ours_are_read_by_it(name: str, tmp_path: 
     again = make()
     assert bp.load_adapter(again, tmp_path / "ours", "other").trainable == 0
     assert torch.equal(logits(again, ids), right)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_classifiers_file_of_hf_peft_names_what_the_model_does_not_have(tmp_path: Path) -> None:
+    """For a classification task HF peft writes `classifier` and `score`, whichever there is; case 6: it comes back."""
+    peft, ids = library("peft"), tokens()
+    config = peft.LoraConfig(task_type="SEQ_CLS", target_modules=["query", "value"], r=4, init_lora_weights=False)
+    theirs = peft.get_peft_model(bert(), config).eval()
+    theirs.base_model.model.classifier.modules_to_save["default"].weight.data.normal_()
+    theirs.save_pretrained(tmp_path)
+    ours = bert()
+    bp.load_adapter(ours, tmp_path)
+    assert (logits(ours, ids) - logits(theirs, ids)).abs().max() <= 1e-5
+    method = bp.adapters_of(ours)["default"]
+    assert method.modules_to_save == ("classifier",)
+    settings = json.loads((tmp_path / "adapter_config.json").read_text(encoding="utf-8"))
+    assert settings["modules_to_save"] == ["classifier", "score"]
+    rewrite(tmp_path, {"modules_to_save": ["classifier", "head"]})
+    with pytest.raises(ValueError, match=r"modules_to_save: 'head' matches no module"):
+        bp.load_adapter(bert(), tmp_path)
+
+
+def test_a_tied_head_stays_tied_over_a_reload(tmp_path: Path) -> None:
+    """Case 5 (HF peft 2777, 2864): an adapter on a tied embedding, from its file and from torch's own state."""
+    method, ids = bp.Lora(("wte", "c_attn"), r=3), tokens()
+    model = gpt2()
+    bp.adapt(model, method)
+    perturb(model)
+    right = logits(model, ids)
+    bp.save_adapter(model, tmp_path)
+    assert not any("wte.weight" in key or "lm_head" in key for key in safetensors.read(tmp_path / TENSORS))
+    loaded = gpt2()
+    bp.load_adapter(loaded, tmp_path)
+    restored = gpt2()
+    bp.adapt(restored, method)
+    restored.load_state_dict(model.state_dict())
+    for again in (loaded, restored):
+        assert again.lm_head.weight is again.transformer.wte.weight and torch.equal(logits(again, ids), right)
+        again.tie_weights()
+        assert again.lm_head.weight is again.transformer.wte.weight and torch.equal(logits(again, ids), right)
 
 
 @pytest.mark.parametrize("name", [name for name in METHODS if name != "bottleneck"])

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
 import torch
-from peft_models import IDS, MERGEABLE, METHODS, Network, adapted, gpt2, logits, perturb, same_state, state, tokens
+from peft_models import (
+    IDS,
+    MERGEABLE,
+    METHODS,
+    Network,
+    adapted,
+    gpt2,
+    library,
+    logits,
+    perturb,
+    same_state,
+    state,
+    tokens,
+)
 from torch import nn
 
 import bancada_peft as bp
@@ -154,6 +168,48 @@ def test_a_merge_that_overflows_is_taken_back(keep_copy: bool) -> None:
     assert same_state(before, state(model))
     assert all(getattr(module, "merged_state", None) is None for module in model.modules())
     bp.use_adapter(model, "default")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_quantised_layer_is_adapted_and_not_merged() -> None:
+    """Case 13 (HF peft 2321): LoRA beside an int8 weight acts on what it stands for; a merge would round it again."""
+    quantization = library("torchao.quantization")
+    model = nn.Sequential(nn.Linear(32, 32), nn.Linear(32, 32))
+    plain = copy.deepcopy(model)
+    quantization.quantize_(model[1], quantization.Int8WeightOnlyConfig())
+    with torch.no_grad():
+        plain[1].weight.copy_(model[1].weight.dequantize())  # type: ignore[operator, union-attr, arg-type]
+    for each in (model, plain):
+        torch.manual_seed(1)
+        bp.adapt(each, bp.Lora(("0", "1"), r=2))
+        perturb(each)
+    x = torch.randn(4, 32)
+    torch.testing.assert_close(model(x), plain(x))
+    model(x).sum().backward()
+    assert all(p.grad is not None for p in model.parameters() if p.requires_grad)
+    before = model[0].weight.clone()  # type: ignore[operator, union-attr]
+    for keep_copy in (True, False):
+        with pytest.raises(ValueError, match=r"1: its weight is a Int8Tensor; merge into the plain weights"):
+            bp.merge(model, keep_copy=keep_copy)
+    assert torch.equal(model[0].weight, before)  # type: ignore[arg-type]
+    bp.delete_adapter(model, "default")
+    with pytest.raises(ValueError, match=r"the weight of '1' is a Int8Tensor; DoRA"):
+        bp.adapt(model, bp.Dora(("0", "1"), r=2))
+
+
+def test_a_merge_that_fails_on_its_way_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever it is: here memory, at the second layer."""
+    model = adapted("lora")
+    before, second = state(model), model.second.adapters["default"]  # type: ignore[index, union-attr, operator]
+
+    def failing(host: nn.Module) -> Any:
+        raise MemoryError("planted")
+
+    monkeypatch.setattr(second, "merged", failing)
+    with pytest.raises(MemoryError, match="planted"):
+        bp.merge(model)
+    assert same_state(before, state(model))
+    assert all(getattr(module, "merged_state", None) is None for module in model.modules())
 
 
 def test_conv1d_and_an_untied_embedding_merge() -> None:

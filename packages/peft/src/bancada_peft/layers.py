@@ -137,6 +137,15 @@ def detach(module: nn.Module, name: str) -> None:
             delattr(module, attribute)
 
 
+def quantised(module: nn.Module) -> str | None:
+    """The class of a weight that is no plain tensor (torchao's quantised ones), None for plain weights.
+
+    Such a layer can be adapted beside its weight; the numbers in the weight cannot be read or written as floats.
+    """
+    weight = module._parameters.get("weight")
+    return None if weight is None or type(weight) in (Tensor, nn.Parameter) else type(weight).__name__
+
+
 def wide(dtype: torch.dtype) -> torch.dtype:
     """The type in which merged weights are computed: float32, or float64 where the weights are."""
     return torch.promote_types(dtype, torch.float32)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from bancada_peft.adapting import adapted_modules, record_of
-from bancada_peft.layers import AdaptedModule, Adapter, Merged
+from bancada_peft.layers import AdaptedModule, Adapter, Merged, quantised
 from bancada_peft.saved import SavedModule, shared_outside
 
 
@@ -28,7 +28,8 @@ def merge(model: nn.Module, name: str | None = None, *, keep_copy: bool = True) 
 
     Raises:
         ValueError: no such adapter, another one merged, a method that cannot be merged (or not without a copy), an
-            embedding tied to a layer outside the adapter, a weight that would not be finite. Nothing is then changed.
+            embedding tied to a layer outside the adapter, a quantised weight, one that would not be finite. Nothing is
+            then changed.
     """
     record = record_of(model)
     name = record.active if name is None else name
@@ -51,7 +52,7 @@ def merge(model: nn.Module, name: str | None = None, *, keep_copy: bool = True) 
             module.merged_state = Merged(name, copies, _versions(adapter))
             for key, tensor in new.items():
                 module.get_parameter(key).copy_(tensor)
-    except ValueError:
+    except BaseException:
         for module in hosts.values():
             _restore(module)
         raise
@@ -88,6 +89,8 @@ def _adapter(module: AdaptedModule, name: str) -> Adapter:
 
 def _check(model: nn.Module, path: str, module: AdaptedModule, name: str, keep_copy: bool) -> None:
     adapter = _adapter(module, name)
+    if (kind := quantised(module)) is not None:
+        raise ValueError(f"{path}: its weight is a {kind}; merge into the plain weights and quantise those")
     if not adapter.mergeable:
         raise ValueError(f"{path}: {type(adapter).__name__} is no change of the weights and cannot be merged")
     if not keep_copy and not adapter.reversible:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from bancada_peft.dora.norm import row_norms
 from bancada_peft.dora.reference import dora_weight
-from bancada_peft.layers import AdaptedModule, layout_of, wide
+from bancada_peft.layers import AdaptedModule, layout_of, quantised, wide
 from bancada_peft.lora.adapter import Lora, LoraAdapter
 from bancada_peft.lora.low_rank import add_low_rank
 from bancada_peft.methods import refuse
@@ -71,4 +71,6 @@ class Dora(Lora):
         """A new adapter for a linear layer or a Conv1D."""
         if layout_of(module) not in ("linear", "conv1d"):
             raise refuse(path, module, "DoRA", "nn.Linear and transformers' Conv1D")
+        if (kind := quantised(module)) is not None:
+            raise ValueError(f"target_modules: the weight of {path!r} is a {kind}; DoRA has to read its rows")
         return DoraAdapter(module, self.r, self.s, self.dropout, self.dtype)
