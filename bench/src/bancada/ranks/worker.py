@@ -162,8 +162,8 @@ def _libraries(job: Job, speaker: words.Speaker) -> None:
         speaker.beat("import of deepspeed", job.settings.compile_limit_s)
         import deepspeed.ops  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
-        # An extension for all-reduces at inference, which training never calls: minutes of compiling at first use.
-        deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
+        # So it compiles no extension at first use: its one reader builds all-reduces for inference, unused in training.
+        deepspeed.ops.__compatible_ops__ = {}
 
 
 if __name__ == "__main__":
