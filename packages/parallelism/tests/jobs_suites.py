@@ -14,7 +14,7 @@ from bancada.ranks.item import judge
 from bancada_parallelism._suites import suites
 
 
-def measure(suite_id: str, axes: dict[str, Any], names: list[str]) -> dict[str, dict[str, Any]]:
+def measure(suite_id: str, axes: dict[str, Any], names: list[str], times: int) -> dict[str, dict[str, Any]]:
     """For each contender: what is wrong with its outputs, what it sent in a step, what it holds."""
     rank, size = dist.get_rank(), dist.get_world_size()
     os.environ.update({"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1"})
@@ -28,7 +28,7 @@ def measure(suite_id: str, axes: dict[str, Any], names: list[str]) -> dict[str, 
     for name in names:
         run = suite.contender(name).build(case, given, ranks)
         wrong = []
-        for _ in range(2):  # after a reset it must do the same again
+        for _ in range(times):  # after a reset it must do the same again
             for _ in range(suite.checked_steps):
                 run.step()
             outputs = run.outputs()

@@ -22,10 +22,10 @@ def axes_of(suite: RanksSuite, ranks: int) -> dict[str, Any]:
     return axes | (FOUR if ranks == 4 and "hidden" in axes else {"numel": 96} if "numel" in axes else {})
 
 
-def check(pool: Pool, suite: RanksSuite, names: list[str]) -> None:
+def check(pool: Pool, suite: RanksSuite, names: list[str], times: int) -> None:
     axes = axes_of(suite, pool.ranks)
     case = suite.case(**axes, world_size=pool.ranks)
-    ranks = pool.run(jobs.measure, suite.id, axes, names)
+    ranks = pool.run(jobs.measure, suite.id, axes, names, times)
     for name in names:
         for number, (error, wrong) in enumerate(ranks[0][name]["wrong"]):
             assert not wrong, f"{name}, after {number} resets: {wrong}"
@@ -52,25 +52,25 @@ def test_two_ranks(two_ranks: Pool, suite_id: str) -> None:
     names = runnable(suite)
     if suite_id == "parallelism.memory":  # the others are the contenders of training
         names = [name for name in names if name.endswith("-checkpoint")]
-    check(two_ranks, suite, names)
+    check(two_ranks, suite, names, 2)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("suite_id", ["parallelism.training", "parallelism.memory"])
 def test_two_ranks_of_slow_peers(two_ranks: Pool, suite_id: str) -> None:
     suite = SUITES[suite_id]
-    check(two_ranks, suite, [contender.id for contender in suite.contenders if contender.id in SLOW])
+    check(two_ranks, suite, [contender.id for contender in suite.contenders if contender.id in SLOW], 2)
 
 
 @pytest.mark.parametrize("suite_id", ["parallelism.training", "parallelism.pipeline", "parallelism.collectives"])
 def test_four_ranks(four_ranks: Pool, suite_id: str) -> None:
-    check(four_ranks, SUITES[suite_id], runnable(SUITES[suite_id], ("bancada",)))
+    check(four_ranks, SUITES[suite_id], runnable(SUITES[suite_id], ("bancada",)), 1)
 
 
 @functools.cache
 def activations(pool: Pool, name: str, micro_batches: int) -> list[int]:
     axes = axes_of(SUITES["parallelism.pipeline"], 2) | {"batch": 2 * micro_batches, "micro_batches": micro_batches}
-    ranks = pool.run(jobs.measure, "parallelism.pipeline", axes, [name])
+    ranks = pool.run(jobs.measure, "parallelism.pipeline", axes, [name], 1)
     return [figures[name]["bytes.activations"] for figures in ranks]
 
 

@@ -11,6 +11,9 @@ from torch import Tensor
 from bancada.suite import Case, Device
 from bancada_parallelism._suites import decoder
 from bancada_parallelism._suites.engine import Engine
+from bancada_parallelism.data.data_parallel import DEFAULT_BUCKET_BYTES
+
+_BUCKET = DEFAULT_BUCKET_BYTES // 4
 
 
 def supports(case: Case, device: Device) -> str | None:
@@ -34,7 +37,13 @@ class DeepSpeed(Engine):
         model = decoder.part(self.case, self.given, around=self.around)
         config = {
             "train_micro_batch_size_per_gpu": self.case.number("batch") // self.ranks.world_size,
-            "zero_optimization": {"stage": self._stage},
+            "zero_optimization": {
+                "stage": self._stage,
+                # As the others: buckets of 25 MiB, where the defaults hold 2 GB, and no parameter whole at stage 3.
+                "reduce_bucket_size": _BUCKET,
+                "allgather_bucket_size": _BUCKET,
+                "stage3_param_persistence_threshold": 0,
+            },
             "zero_force_ds_cpu_optimizer": False,
             "zero_allow_untested_optimizer": True,
             "gradient_clipping": 0.0,

@@ -126,6 +126,8 @@ class PipelineStage:
         return tensor.requires_grad_(action.kind == "F")
 
     def _send(self, tensor: Tensor, target: int, sending: list[tuple[dist.Work, Tensor]]) -> None:
+        while sending and sending[0][0].is_completed():
+            del sending[0]  # a message that has left need not be held any more
         plain = tensor.contiguous()
         work = dist.isend(plain, group=self._group, group_dst=target)
         assert work is not None

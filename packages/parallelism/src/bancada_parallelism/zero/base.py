@@ -11,6 +11,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from bancada_parallelism._calls import all_gather_flat, start_reduce_scatter
 from bancada_parallelism._check import check_number
 from bancada_parallelism._same import broadcast_module
 from bancada_parallelism.clipping.clip import counted_parameters, factor_for, model_groups, norm_over
@@ -187,16 +188,14 @@ class Zero(ABC):
         whole: dict[str, Tensor] = {}
         for unit, shard in zip(self.units, shards, strict=True):
             flat = shard.new_empty(unit.padded)
-            dist.all_gather_into_tensor(flat, shard.contiguous(), group=self._group)
+            all_gather_flat(flat, shard.contiguous(), self._group)
             whole |= unit.views(flat)
         return whole
 
     def _scatter(self, flat: Tensor) -> tuple[Tensor, dist.Work]:
         """The start of a sum over ranks of which this rank gets its shard."""
         out = flat.new_empty(flat.numel() // self._ranks)
-        work = dist.reduce_scatter_tensor(out, flat, group=self._group, async_op=True)
-        assert work is not None
-        return out, work
+        return out, start_reduce_scatter(out, flat, self._group)
 
     def _optimizer_bytes(self) -> int:
         return nbytes(self._m) + nbytes(self._v)

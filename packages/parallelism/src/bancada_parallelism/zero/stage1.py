@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 
+from bancada_parallelism._calls import all_gather_flat
 from bancada_parallelism.data.buckets import assign_buckets
 from bancada_parallelism.data.data_parallel import DEFAULT_BUCKET_BYTES
 from bancada_parallelism.layout import Layout
@@ -82,4 +82,4 @@ class ZeroStage1(Zero):
 
     def _spread(self) -> None:
         for flat, shard in zip(self._parameters, self.parameter_shards(), strict=True):
-            dist.all_gather_into_tensor(flat, shard.clone(), group=self._group)
+            all_gather_flat(flat, shard.clone(), self._group)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 
+from bancada_parallelism._calls import all_gather_flat
 from bancada_parallelism.layout import Layout
 from bancada_parallelism.zero.adamw import AdamWConfig
 from bancada_parallelism.zero.base import nbytes
@@ -87,7 +87,7 @@ class ZeroStage3(ShardedGradients):
         unit, flat = self.units[number], self._full[number]
         # The same storage is filled again, so that what autograd saved of a parameter in forward is right in backward.
         flat.untyped_storage().resize_(flat.numel() * flat.element_size())
-        dist.all_gather_into_tensor(flat, self._parameters[number], group=self._group)
+        all_gather_flat(flat, self._parameters[number], self._group)
         for name, view in unit.views(flat).items():
             unit.named[name].data = view
         self._whole[number] = True
