@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from bancada.suite import Case, Device, Tensors
-from bancada_compression import activation_norms, keep_mask, magnitude_scores, wanda_scores
+from bancada_compression import Int8, activation_norms, keep_mask, magnitude_scores, quantize, wanda_scores
 from bancada_compression._suites import quality
 from bancada_compression._suites.quality import judge
 from bancada_compression._suites.quality.compressions import COMPRESSIONS, Compression
@@ -253,6 +253,18 @@ def test_divergence_of_the_tiny_language_model_grows_with_fewer_bits() -> None:
     found = {way: measure(way, "kl", "tiny-lm") for way in ("int8", "int4", "int3")}
     print({**found, **{f"perplexity {way}": measure(way, "perplexity", "tiny-lm") for way in ("torch-dense", *found)}})
     assert 0 < found["int8"] < found["int4"] < found["int3"]
+
+
+@pytest.mark.skipif("tiny-lm" not in [one.values[0] for one in TEXTS], reason="the libraries of text are not installed")
+def test_the_tied_head_of_a_language_model_stays_tied_and_memory_does_not_grow_transformers31474() -> None:
+    subject = SUBJECTS["tiny-lm"]
+    model = subject.load()
+    before = judge.stored_bytes(model)
+    report = {layer.name: layer for layer in quantize(model, Int8()).layers}
+    assert model.get_submodule("lm_head").weight is model.get_submodule("model.embed_tokens").weight
+    assert report["lm_head"].format == "" and "shares its weight" in report["lm_head"].reason
+    assert {name for name, layer in report.items() if layer.format == "int8"} == set(subject.layers())
+    assert judge.stored_bytes(model) == before - sum(one.bytes_before - one.bytes_after for one in report.values())
 
 
 @pytest.mark.parametrize("name", TEXTS)
