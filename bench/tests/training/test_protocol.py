@@ -218,7 +218,7 @@ def test_contenders_that_draw_random_numbers_do_not_disturb_each_other(tmp_path:
     curves = []
     for folder, crowd in (("alone", (one,)), ("crowd", (*PAIR, one, replace(one, id="again")))):
         (tmp_path / folder).mkdir()
-        found = measure(tmp_path / folder, suite("regression.noisy", crowd), seeds=1, trials=1)
+        found = measure(tmp_path / folder, suite("regression.noisy", crowd, evaluations=1), seeds=1, trials=1)
         curves += [row for row in of_kind(found, "curve") if row["contender"] in ("noisy", "again")]
     assert len(curves) == 3 and curves[0]["metric.loss"] == curves[1]["metric.loss"] == curves[2]["metric.loss"]
 
