@@ -133,7 +133,7 @@ def test_the_encoder_is_adapted_with_its_classifier_at_no_more_than_two_percent(
     task = QUALITY.task(case, "cpu", 1)
     batch = task.batch(0)
     right = task.loss(task.model(), batch)
-    for ours in ("lora", "ia3", "prompt"):
+    for ours in ("lora", "prompt"):
         counts = []
         for id in (ours, PAIRS[ours]):
             model = built(id, task, case=case).model
