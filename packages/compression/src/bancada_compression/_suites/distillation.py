@@ -20,7 +20,7 @@ from bancada.training import Budget, GradientLearner, Hyper, Range, Task, Traini
 DEPTH = 4
 LAYER_WEIGHTS, HEAD_WEIGHTS = 4 * 128 * 128 + 3 * 128 * 384, 2048 * 128
 TEMPERATURE = 2.0
-SPACE = {"lr": Range(3e-4, 1e-2)}
+SPACE = {"lr": Range(1e-4, 1e-2)}
 AXES = (
     Axis("start", "{}", str, choices=("layers", "random")),
     Axis("layers", "l{}", int, minimum=1, unit="layers of four"),
