@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -247,11 +248,44 @@ def test_a_prompt_goes_on_the_encoder_inside_a_model_of_ones_own(tmp_path: Path)
     assert not (tmp_path / "x").exists()
 
 
+def judge() -> Any:
+    """A Llama that classifies sequences, of whose last token it is."""
+    transformers = library("transformers")
+    torch.manual_seed(3)
+    return transformers.LlamaForSequenceClassification(transformers.LlamaConfig(**llama().config.to_dict() | LABELS))
+
+
+LABELS = {"num_labels": 3, "pad_token_id": 0}
+
+
+def test_a_decoder_that_classifies_takes_the_last_token_and_not_the_padding(tmp_path: Path) -> None:
+    """Given embeddings in place of ids, transformers takes the last place, whatever stands there."""
+    model = judge().eval()
+    bp.adapt(model, bp.PromptTuning(n=N, modules_to_save=("score",)))
+    perturb(model, 0.1)
+    ids = tokens()
+    padded = torch.cat([ids[:, :6], torch.zeros(2, 3, dtype=torch.long)], 1)
+    mask = torch.cat([torch.ones(2, 6, dtype=torch.long), torch.zeros(2, 3, dtype=torch.long)], 1)
+    right = logits(model, ids[:, :6])
+    torch.testing.assert_close(logits(model, padded, attention_mask=mask), right, rtol=1e-4, atol=1e-5)
+    bp.save_adapter(model, tmp_path)
+    again = judge().eval()
+    bp.load_adapter(again, tmp_path)
+    assert torch.equal(logits(again, ids[:, :6]), right)
+    peft = library("peft")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        theirs = peft.PeftModel.from_pretrained(judge().eval(), tmp_path).eval()
+        assert (logits(theirs, ids[:, :6]) - right).abs().max() <= 1e-5
+
+
 def test_half_precision_models_have_float32_prompts() -> None:
     model, prompt = prompted(llama().to(torch.bfloat16))
     assert prompt.dtype == torch.float32 and logits(model, tokens()).dtype == torch.bfloat16
     model(input_ids=tokens(), labels=tokens()).loss.backward()
     assert prompt.grad is not None and prompt.grad.dtype == torch.float32
+    half, prompt = prompted(llama(), dtype=torch.bfloat16)
+    assert prompt.dtype == torch.bfloat16 and logits(half, tokens()).dtype == torch.float32
 
 
 BAD: list[tuple[Callable[[], Any], str]] = [
@@ -299,3 +333,5 @@ def test_calls_that_a_prompt_does_not_fit_are_refused_before_the_model_runs() ->
         with pytest.raises(ValueError, match=message):
             model(**arguments)
     assert model(input_ids=tokens(29)).logits.shape == (2, 29, 64)
+    with pytest.raises(TypeError, match="multiple values for argument 'input_ids'"):
+        model(ids, input_ids=ids)

@@ -40,7 +40,7 @@ def save_adapter(model: nn.Module, folder: str | Path, name: str = "default") ->
     if name not in methods:
         raise ValueError(f"name={name!r}: the model's adapters are {', '.join(sorted(methods)) or 'none'}")
     hosts = {path: module for path, module in adapted_modules(model).items() if name in module.adapters}
-    settings, prefix = to_hf(methods[name], hosts), _prefix(methods[name])
+    settings, prefix = to_hf(methods[name], model, hosts), _prefix(methods[name])
     tensors: dict[str, Tensor] = {}
     for path, module in hosts.items():
         adapter = module.adapters[name]

@@ -55,10 +55,11 @@ _TASKS = {
 _CLASSIFIERS = ("classifier", "score")
 
 
-def to_hf(method: Method, hosts: Mapping[str, nn.Module]) -> dict[str, Any]:
+def to_hf(method: Method, model: nn.Module, hosts: Mapping[str, nn.Module]) -> dict[str, Any]:
     """The settings as HF peft names them.
 
     Args:
+        model: the whole model.
         hosts: the modules that the adapter is on, by path.
 
     Raises:
@@ -71,7 +72,7 @@ def to_hf(method: Method, hosts: Mapping[str, nn.Module]) -> dict[str, Any]:
         "task_type": None,
     }
     if isinstance(method, PromptTuning):
-        return found | _prompt_to_hf(method, hosts)
+        return found | _prompt_to_hf(method, model, hosts)
     if isinstance(method, LayerMethod):
         targets = method.target_modules if isinstance(method.target_modules, str) else list(method.target_modules)
         conv1d = any(layout_of(module) == "conv1d" for module in hosts.values())
@@ -91,10 +92,10 @@ def to_hf(method: Method, hosts: Mapping[str, nn.Module]) -> dict[str, Any]:
     raise ValueError(f"method: HF peft has no {type(method).__name__}, so no file of its form can hold one")
 
 
-def _prompt_to_hf(method: PromptTuning, hosts: Mapping[str, nn.Module]) -> dict[str, Any]:
-    if "" not in hosts:
+def _prompt_to_hf(method: PromptTuning, model: nn.Module, hosts: Mapping[str, nn.Module]) -> dict[str, Any]:
+    if not hosts.keys() & {"", getattr(model, "base_model_prefix", "")}:
         raise ValueError(f"model: the prompt is on {next(iter(hosts))!r}; HF peft has prompts on whole models only")
-    kind = original_class(hosts[""]).__name__
+    kind = original_class(model).__name__
     return {
         "num_transformer_submodules": 1,
         "num_virtual_tokens": method.n,

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from bancada_peft._check import check_count
-from bancada_peft.layers import AdaptedModule, Adapter, adapter_dtype
+from bancada_peft.layers import AdaptedModule, Adapter, adapter_dtype, original_class, wide
 from bancada_peft.methods import Method
 from bancada_peft.prompt.inputs import extend, read_off, seen_by, without_prompt
 from bancada_peft.prompt.reference import with_prompt
@@ -36,7 +36,10 @@ class PromptAdapter(Adapter):
 
         With a cache the prompt goes in with the first tokens, and is found in it afterwards.
         """
-        given = dict(zip(self.model.accepts, args, strict=False)) | kwargs
+        named = dict(zip(self.model.accepts, args, strict=False))
+        if len(args) > len(named) or named.keys() & kwargs.keys():
+            return base(*args, **kwargs)  # which says what is wrong with such a call
+        given = named | kwargs
         ids, E = given.get("input_ids"), given.get("inputs_embeds")
         tokens = ids if E is None else E
         if tokens is None or (ids is not None and E is not None):
@@ -118,7 +121,7 @@ class PromptTuning(Method):
                 raise ValueError(f"model: {path!r} is an encoder-decoder model; prompts go on encoders and on decoders")
             if "cache_params" in accepts:
                 raise ValueError(f"model: {path!r} keeps a recurrent state; prompts need caches that tell their length")
-            return {path: module}
+            return _inside(path, module)
         raise ValueError("model: no module of it takes inputs_embeds and has get_input_embeddings()")
 
     def build(self, path: str, module: nn.Module) -> PromptAdapter:
@@ -137,8 +140,20 @@ class PromptTuning(Method):
             with torch.no_grad():  # through the module, which may scale what it looks up
                 P: Tensor = embed(torch.tensor(repeated[: self.n], device=table.device))
             return PromptAdapter(module, P.to(dtype, copy=True))
-        size = torch.linalg.vector_norm(table, dtype=dtype) / math.sqrt(table.numel())
+        size = torch.linalg.vector_norm(table, dtype=wide(table.dtype)) / math.sqrt(table.numel())
         return PromptAdapter(module, torch.randn(self.n, dim, dtype=dtype, device=table.device) * size)
+
+
+def _inside(path: str, module: nn.Module) -> dict[str, nn.Module]:
+    """The module itself; of a decoder that classifies sequences its body.
+
+    Such a model finds a sequence's last token by its id, and with embeddings in place of ids takes the last place,
+    which may be padding.
+    """
+    prefix = getattr(module, "base_model_prefix", "")
+    if not original_class(module).__name__.endswith("ForSequenceClassification") or not read_off(module).causal:
+        return {path: module}
+    return {f"{path}.{prefix}" if path else prefix: module.get_submodule(prefix)}
 
 
 def _for_attention(host: nn.Module, mask: Tensor, dtype: torch.dtype) -> Tensor:
