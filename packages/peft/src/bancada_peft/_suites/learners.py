@@ -105,7 +105,7 @@ def _wrapped(model: nn.Module, settings: Any) -> nn.Module:
 
 
 class Cut(nn.Module):
-    """HF peft's prompt model, with the virtual tokens' outputs cut off; it takes no positions."""
+    """HF peft's prompt model, virtual tokens' outputs cut off. It takes no positions: a packed row is one document."""
 
     def __init__(self, inner: nn.Module) -> None:
         super().__init__()
