@@ -11,6 +11,7 @@ from rules import WITHOUT_COMPILER
 from bancada_optimizers import AdamW8bit, dynamic_map
 from bancada_optimizers.adamw8bit import native
 from bancada_optimizers.adamw8bit.blockwise import tables
+from bancada_optimizers.adamw8bit.reference import adamw8bit_step
 
 pytestmark = pytest.mark.skipif(WITHOUT_COMPILER is not None, reason=str(WITHOUT_COMPILER))
 BLOCKS = native.LEAST_BLOCKS + 1
@@ -92,8 +93,55 @@ def test_borders_are_half_way_between_two_codes() -> None:
             optimizer = AdamW8bit([p], betas=(0.0, 0.0), min_8bit_size=0, backend="native")
             optimizer.step()
             codes = optimizer.state[p]["exp_avg" if signed else "exp_avg_sq"][:255].int()
-            expected = torch.arange(255) + (side > 0)
+            expected = (torch.arange(255) + (side > 0)).clamp(min=0 if signed else 1)  # a square above 0 is not 0
             assert torch.equal(codes, expected.int())
+
+
+@pytest.mark.parametrize("backend", ["table", "native"])
+def test_single_steps_from_copied_state_are_the_references(backend: str) -> None:
+    """In float64, through all 256 codes: parameters within 1e-6 (of steps of 0.01), codes but for those on a border."""
+    generator = torch.Generator().manual_seed(5)
+    p = torch.nn.Parameter(torch.randn(700, generator=generator))
+    options = {"lr": 0.01, "betas": (0.9, 0.99), "eps": 1e-8, "weight_decay": 0.1}
+    optimizer = AdamW8bit([p], min_8bit_size=0, backend=backend, **options)  # type: ignore[arg-type]
+    names = ("exp_avg", "exp_avg_scale", "exp_avg_sq", "exp_avg_sq_scale")
+    flips = 0
+    for t in range(1, 6):
+        p.grad = torch.randn(700, generator=generator) * 10 ** (torch.rand(700, generator=generator) * -3)
+        if t == 1:  # one step of each, from nothing
+            optimizer.step()
+            continue
+        state = optimizer.state[p]
+        before = tuple(state[name].clone() if state[name].dtype == torch.uint8 else state[name].double()
+                       for name in names)  # fmt: skip
+        start = p.detach().double()
+        new, after = adamw8bit_step(start, p.grad.double(), before, t, **options)  # type: ignore[arg-type]
+        optimizer.step()
+        assert float((p.detach() - new).abs().max()) <= 1e-6
+        for name, right in zip(names, after, strict=True):
+            if right.dtype == torch.uint8:
+                flips += int((state[name] != right).sum())
+            else:
+                torch.testing.assert_close(state[name].double(), right, rtol=2e-6, atol=0)
+    assert flips <= 3
+
+
+@pytest.mark.parametrize("backend", ["table", "native"])
+def test_gradients_six_decades_apart_in_a_block_train(backend: str) -> None:
+    """Second moments of 1e-12 of the block's largest, rounded to 0, made steps of a hundred thousand times the rate."""
+    generator = torch.Generator().manual_seed(6)
+    start = torch.randn(64, 64, generator=generator)
+    p, q = (torch.nn.Parameter(start.clone()) for _ in range(2))
+    optimizers = (AdamW8bit([p], lr=0.01, min_8bit_size=0, backend=backend), torch.optim.AdamW([q], lr=0.01))
+    for _ in range(8):
+        g = torch.randn(64, 64, generator=generator) * 10 ** (torch.rand(64, 64, generator=generator) * -6)
+        g[torch.rand(64, generator=generator) < 0.5] = 0  # rows of an embedding that no token asked for
+        for one, optimizer in zip((p, q), optimizers, strict=True):
+            one.grad = g.clone()
+            optimizer.step()
+    off, way = (p - q).detach(), (q.detach() - start)
+    assert float(off.abs().max()) <= 8 * 0.01 * 2
+    assert float(off.norm()) <= 0.4 * float(way.norm())
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])

@@ -3,13 +3,14 @@
 This folder alone imports the harness, and nothing in the package imports this folder.
 
 `optimizers.step` is one update of a Transformer's parameters that have taken two before. `optimizers.state` is the
-first update of a new optimizer, after which the bytes of its state are counted.
+first update of a new optimizer, after which the bytes of its state are counted. `optimizers.convergence` trains.
 """
 
 from __future__ import annotations
 
 from bancada.suite import KernelSuite
-from bancada_optimizers._suites import problem
+from bancada.training import TrainingSuite
+from bancada_optimizers._suites import convergence, problem
 from bancada_optimizers._suites.catalogue import TECHNIQUES
 from bancada_optimizers._suites.contenders import STATE_EXCLUDED, STEP_EXCLUDED, WAYS
 
@@ -30,8 +31,8 @@ EXCLUDED = {
 """Public names of `bancada_optimizers` that no suite measures by name, each with the reason."""
 
 
-def suites() -> list[KernelSuite]:
-    """The suites of optimizers' cost."""
+def suites() -> list[KernelSuite | TrainingSuite]:
+    """The suites of optimizers' cost, and of what they are worth."""
     return [
         KernelSuite(
             id="optimizers.step",
@@ -66,4 +67,5 @@ def suites() -> list[KernelSuite]:
             x_axis="width",
             small=problem.SMALL,
         ),
+        convergence.suite(),
     ]

@@ -24,6 +24,7 @@ from bancada_optimizers._suites.problem import (
 )
 
 Params = list[torch.nn.Parameter]
+Groups = list[dict[str, Any]]
 
 ADAMW: dict[str, Any] = {"lr": LR, "betas": ADAMW_BETAS, "eps": EPS, "weight_decay": WEIGHT_DECAY}
 SGD: dict[str, Any] = {"lr": LR, "momentum": MOMENTUM, "weight_decay": WEIGHT_DECAY, "nesterov": True}
@@ -43,7 +44,7 @@ def torch_optim(options: dict[str, Any], params: Params, rule: str) -> list[torc
     return [muon, torch.optim.AdamW(vectors, **ADAMW, **options)]
 
 
-def _library(name: str) -> Any:
+def library(name: str) -> Any:
     """A library, imported in silence: what it warns of while it is imported is no matter of the measurement's."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -52,12 +53,12 @@ def _library(name: str) -> Any:
 
 def bitsandbytes(name: str, options: dict[str, Any], params: Params, rule: str) -> list[torch.optim.Optimizer]:
     """An optimizer of bitsandbytes."""
-    return [getattr(_library("bitsandbytes").optim, name)(params, **options)]
+    return [getattr(library("bitsandbytes").optim, name)(params, **options)]
 
 
 def pytorch_optimizer(name: str, options: dict[str, Any], params: Params, rule: str) -> list[torch.optim.Optimizer]:
     """An optimizer of pytorch_optimizer."""
-    return [getattr(_library("pytorch_optimizer"), name)(params, **options)]
+    return [getattr(library("pytorch_optimizer"), name)(params, **options)]
 
 
 def torchao(params: Params, rule: str) -> list[torch.optim.Optimizer]:
@@ -83,4 +84,4 @@ def muon_of_pytorch_optimizer(params: Params, rule: str) -> list[torch.optim.Opt
         "adamw_wd": WEIGHT_DECAY,
         "adamw_eps": EPS,
     }
-    return [_library("pytorch_optimizer").Muon(groups, **options)]
+    return [library("pytorch_optimizer").Muon(groups, **options)]

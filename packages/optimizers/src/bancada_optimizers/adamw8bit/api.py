@@ -29,6 +29,9 @@ class AdamW8bit(BaseOptimizer):
     parameter; AdamW's own below `min_8bit_size` elements. The step is computed in fp32, and uses the moments from
     before they are rounded. A NaN in a gradient makes its block of 256 NaN, where AdamW loses one element.
 
+    A second moment above 0 is never rounded to 0 but to the smallest code. The nearest often is 0 where a block's
+    gradients lie three decades apart, and under a first moment that is not 0 it makes the next step lr m / eps.
+
     Args:
         params: parameters, or groups of them.
         lr: the rate, at least 0.

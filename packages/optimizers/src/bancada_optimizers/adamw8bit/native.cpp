@@ -108,7 +108,9 @@ void step_block(float* p, const float* g, uint8_t* m_codes, float* m_scale, uint
         const Ints k = encode<0>(magnitude(m) / m_over), negative = m < all(0);
         const Ints code = ((k ^ negative) - negative) + 127;
         store_codes(m_codes + i, code > 0 ? code : Ints{});  // the map has no -1: its first code stands for that
-        store_codes(v_codes + i, encode<1>(load(vs + i) / v_over));
+        const Floats v = load(vs + i);
+        const Ints nearest = encode<1>(v / v_over), least = v > all(0) ? Ints{} + 1 : Ints{};  // never 0 for what is not
+        store_codes(v_codes + i, nearest > least ? nearest : least);
     }
 }
 

@@ -59,6 +59,8 @@ def adamw8bit_step(
 ) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor, Tensor]]:  # fmt: skip
     """AdamW whose moments are kept as codes: dequantised, updated, used for the step, and quantised again.
 
+    A second moment above 0 gets at least code 1: as 0 it would make the next step lr m / eps.
+
     Args:
         p, g, t, lr, betas, eps, weight_decay: as in `adamw_step`.
         state: codes and scales of the first moment (signed map), codes and scales of the second (unsigned).
@@ -66,4 +68,5 @@ def adamw8bit_step(
     m = dequantize(state[0], state[1], signed=True).view(p.shape)
     v = dequantize(state[2], state[3], signed=False).view(p.shape)
     p, m, v = adamw_step(p, g, m, v, t, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay)
-    return p, (*quantize(m, signed=True), *quantize(v, signed=False))
+    v_codes, v_scales = quantize(v, signed=False)
+    return p, (*quantize(m, signed=True), torch.maximum(v_codes, (v.reshape(-1) > 0).to(torch.uint8)), v_scales)

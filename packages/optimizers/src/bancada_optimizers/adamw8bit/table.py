@@ -41,6 +41,8 @@ def _chunk(p: Tensor, g: Tensor, state: Mapping[str, Tensor], part: slice, block
     v.mul_(b2).addcmul_(g, g, value=1 - b2)
     for name, moment, signed in (("exp_avg", m, True), ("exp_avg_sq", v, False)):
         codes, scales = quantize_blockwise(moment, signed)
+        if not signed:
+            codes = torch.maximum(codes, (moment > 0).to(torch.uint8))  # never 0 for what is not: see `AdamW8bit`
         state[name][part] = codes
         state[f"{name}_scale"][blocks] = scales
     denominator = v.sqrt_().div_(rule.root(t)).add_(rule.eps)
