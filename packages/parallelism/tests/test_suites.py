@@ -36,7 +36,7 @@ def check(pool: Pool, suite: RanksSuite, names: list[str], times: int) -> None:
         assert found == (expected or {}), name
 
 
-SLOW = ("torch-fsdp2", "torch-dtensor", "torch-zero-1", "torch-fsdp2-checkpoint")
+SLOW = ("torch-fsdp2", "torch-dtensor", "torch-zero-1")
 """Peers that import and compile for seconds on every rank."""
 
 
@@ -50,8 +50,8 @@ def runnable(suite: RanksSuite, origins: tuple[str, ...] = ("bancada", "peer")) 
 def test_two_ranks(two_ranks: Pool, suite_id: str) -> None:
     suite = SUITES[suite_id]
     names = runnable(suite)
-    if suite_id == "parallelism.memory":  # the others are the contenders of training
-        names = [name for name in names if name.endswith("-checkpoint")]
+    if suite_id == "parallelism.memory":  # the peers are those of training
+        names = runnable(suite, ("bancada",))
     check(two_ranks, suite, names, 2)
 
 

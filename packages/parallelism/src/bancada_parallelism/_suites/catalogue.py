@@ -189,15 +189,6 @@ print(cut - torch.nn.functional.cross_entropy(logits, labels, reduction="none"))
         "2 log2 n steps, 2(n-1)/n S bytes a rank, for powers of two",
         _THAKUR,
     ),
-    Technique(
-        id="library-all-reduce",
-        title="All-reduce of the library",
-        title_pt="All-reduce da biblioteca",
-        family="parallelism",
-        summary="The communication library's own all-reduce, in C++ below Python. gloo picks ring or halving itself.",
-        formula="sum_r x_r on every rank",
-        paper="Li et al., PyTorch Distributed: Experiences on Accelerating Data Parallel Training, arXiv 2006.15704",
-    ),
 )
 
 

@@ -132,6 +132,11 @@ def part(
     return made
 
 
+def checkpointed(case: Case) -> bool:
+    """Whether a case has its blocks computed again in backward; suites without such an axis have not."""
+    return bool(dict(case.axes).get("checkpointing", False))
+
+
 def valid(case: Case) -> str | None:
     """Why the sizes of a case do not divide over its ranks, or None."""
     ranks, hidden, layers, batch, micro = (

@@ -5,10 +5,12 @@ from __future__ import annotations
 import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import torch
 import torch.distributed as dist
+import torch.utils.checkpoint
 from torch import Tensor, nn
 
 from bancada.ranks import Ranks
@@ -52,19 +54,17 @@ def union(mine: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 class Engine(ABC):
-    """Trains a case's decoder, a step at a time.
+    """Trains a case's decoder, a step at a time; with activations computed again where the case says so."""
 
-    Args:
-        around: what each block runs in, where activations are computed again.
-    """
+    recompute: Callable[..., Any] = staticmethod(partial(torch.utils.checkpoint.checkpoint, use_reentrant=False))
+    """`recompute(block, x)`: what a block runs in then."""
 
     loss_share = 1.0
     """This rank's share in the loss of a step: the sum over ranks of loss x share is the mean over all tokens."""
 
-    def __init__(
-        self, case: Case, given: Tensors, ranks: Ranks, *, around: Callable[..., Tensor] | None = None
-    ) -> None:
-        self.case, self.given, self.ranks, self.around = case, given, ranks, around
+    def __init__(self, case: Case, given: Tensors, ranks: Ranks) -> None:
+        self.case, self.given, self.ranks = case, given, ranks
+        self.around = self.recompute if decoder.checkpointed(case) else None
         self._losses: list[Tensor] = []
         self._number = 0
         self.start()

@@ -19,6 +19,7 @@ from bancada_parallelism import (
     ZeroStage1,
     ZeroStage2,
     ZeroStage3,
+    checkpoint,
     copy_to_ranks,
     cut_parameters,
     pipeline_schedule,
@@ -30,6 +31,8 @@ from bancada_parallelism._suites.engine import Engine, TorchEngine, layout, unio
 
 class Replicated(TorchEngine):
     """`DataParallel` and torch's fused AdamW."""
+
+    recompute = staticmethod(checkpoint)
 
     def start(self) -> None:
         """The whole model on every rank."""
@@ -49,6 +52,8 @@ class Replicated(TorchEngine):
 
 class Sharded(Engine):
     """ZeRO, stage 1, 2 or 3, with this package's AdamW."""
+
+    recompute = staticmethod(checkpoint)
 
     def __init__(self, *args: Any, stage: int, **options: Any) -> None:
         self._stage = stage
@@ -101,6 +106,8 @@ class Sharded(Engine):
 class TensorCut(TorchEngine):
     """Layers cut by columns and rows, embedding and loss by the vocabulary; torch's fused AdamW."""
 
+    recompute = staticmethod(checkpoint)
+
     def start(self) -> None:
         """q, k and v share the all-reduce of their input's gradient."""
         self.loss_share = 1 / self.ranks.world_size
@@ -146,6 +153,8 @@ class TensorCut(TorchEngine):
 
 class Staged(TorchEngine):
     """A pipeline by GPipe's or 1F1B's table; torch's fused AdamW."""
+
+    recompute = staticmethod(checkpoint)
 
     def __init__(self, *args: Any, schedule: str, **options: Any) -> None:
         self._schedule = schedule

@@ -6,11 +6,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import torch.utils.checkpoint
-
 from bancada.ranks import RanksContender, RanksSuite
-from bancada.suite import Case, Device, Metric, Scalar
-from bancada_parallelism import checkpoint
+from bancada.suite import Axis, Case, Device, Metric, Scalar
 from bancada_parallelism._suites import catalogue, decoder, formulas
 from bancada_parallelism._suites.deepspeed_peer import DeepSpeed, supports
 from bancada_parallelism._suites.ours import Replicated, Sharded, Staged, TensorCut
@@ -30,7 +27,6 @@ METRICS = (
     Metric("bytes.gradients", "Gradients a rank holds", "B"),
     Metric("bytes.optimizer", "Optimizer state a rank holds", "B"),
 )
-_torch_checkpoint = partial(torch.utils.checkpoint.checkpoint, use_reentrant=False)
 
 
 def _entry(
@@ -81,35 +77,22 @@ CONTENDERS = (
 )
 
 
-def _again(name: str, technique: str, engine: Callable[..., Any], label: str, **more: Any) -> RanksContender:
-    around = _torch_checkpoint if more.get("origin") == "peer" else checkpoint
-    return _entry(f"{name}-checkpoint", technique, partial(engine, around=around), f"{label}, checkpointed", **more)
-
-
-MEMORY_CONTENDERS = (
-    *(contender for contender in CONTENDERS if contender.pool == "torch" and contender.id != "accelerate"),
-    _again("data-parallel", "data-parallel", Replicated, "DataParallel"),
-    _again("zero-3", "zero-3", partial(Sharded, stage=3), "ZeroStage3"),
-    _again("tensor", "tensor-parallel", TensorCut, "column- and row-parallel layers"),
-    _again("1f1b", "1f1b", partial(Staged, schedule="1f1b"), "PipelineStage, 1F1B"),
-    _again("torch-ddp", "data-parallel", Wrapped, "torch DistributedDataParallel", origin="peer"),
-    _again("torch-fsdp2", "zero-3", FullySharded, "torch FSDP2", origin="peer"),
-)
+MEMORY_CONTENDERS = tuple(one for one in CONTENDERS if one.pool == "torch" and one.id != "accelerate")
 
 
 def expected(case: Case, contender: str) -> formulas.Figures | None:
     """Calls, bytes sent and bytes held of our contenders, by the formulas; of a library's nothing is demanded."""
-    name, again = contender.removesuffix("-checkpoint"), contender.endswith("-checkpoint")
-    if name == "data-parallel":
+    if contender == "data-parallel":
         return formulas.data_parallel(case)
-    if name.startswith("zero-"):
-        return formulas.zero(case, int(name[-1]))
-    if name == "tensor":
-        return formulas.tensor_parallel(case, again=again)
-    return formulas.pipeline(case) if name in ("gpipe", "1f1b") else None
+    if contender.startswith("zero-"):
+        return formulas.zero(case, int(contender[-1]))
+    if contender == "tensor":
+        return formulas.tensor_parallel(case, again=decoder.checkpointed(case))
+    return formulas.pipeline(case) if contender in ("gpipe", "1f1b") else None
 
 
-MEMORY_DEFAULTS: dict[str, Scalar] = {**decoder.DEFAULTS, "batch": 8, "seq_len": 128, "hidden": 64, "layers": 8}
+MEMORY_AXES = (*decoder.AXES, Axis("checkpointing", "again|kept", bool))
+MEMORY_SIZES: dict[str, Scalar] = {"seq_len": 128, "hidden": 64, "layers": 8, "checkpointing": False}
 
 
 def _suite(name: str, title: str, question: str, contenders: tuple[RanksContender, ...], **more: Any) -> RanksSuite:
@@ -118,7 +101,6 @@ def _suite(name: str, title: str, question: str, contenders: tuple[RanksContende
         title=title,
         family="parallelism",
         question=question,
-        axes=decoder.AXES,
         inputs=decoder.inputs,
         oracle=decoder.oracle,
         tolerance=decoder.tolerance,
@@ -126,7 +108,6 @@ def _suite(name: str, title: str, question: str, contenders: tuple[RanksContende
         techniques=catalogue.used_by(contenders),
         contenders=contenders,
         metrics=METRICS,
-        small=decoder.SMALL,
         valid=decoder.valid,
         checked_steps=decoder.STEPS,
         expected=expected,
@@ -139,7 +120,9 @@ TRAINING = _suite(
     "Training one decoder on several ranks",
     "Which ways of training on several ranks give what one process gives, and what do they send, hold and take?",
     CONTENDERS,
+    axes=decoder.AXES,
     defaults=decoder.DEFAULTS,
+    small=decoder.SMALL,
     x_axis="world_size",
 )
 MEMORY = _suite(
@@ -147,6 +130,8 @@ MEMORY = _suite(
     "Memory of a rank: model state and activations",
     "What does a rank hold between steps and at the peak, with activations kept or computed again?",
     MEMORY_CONTENDERS,
-    defaults=MEMORY_DEFAULTS,
+    axes=MEMORY_AXES,
+    defaults={**decoder.DEFAULTS, **MEMORY_SIZES},
+    small={**decoder.SMALL, "checkpointing": True},
     x_axis="seq_len",
 )
