@@ -368,3 +368,39 @@ def test_auto_on_a_cpu_is_the_fused_operator(dtype: torch.dtype, monkeypatch: py
     feed(ps, 0)
     AdamW(ps).step()
     assert calls
+
+
+@every
+def test_case06_decay_takes_the_parameter_from_before_the_update(case: Case) -> None:
+    """transformers 14539, bnb 2010. Without a gradient's push what is left of a step is lr wd p, p the old one."""
+    (p,) = params(case, count=1)
+    optimizer, start = case.optimizer([p]), p.detach().clone()
+    # L2 goes through SGD's momentum, of which Nesterov's first step takes 1 + mu.
+    share = LR * WD * (1.9 if case.options.get("nesterov") and case.rule == "sgd" else 1.0)
+    p.grad = torch.zeros_like(p)
+    optimizer.step()
+    torch.testing.assert_close(p.detach(), start * (1 - share), rtol=1e-6, atol=0)
+    decayed, bare = (torch.nn.Parameter(start.clone()) for _ in range(2))
+    optimizers = case.optimizer([decayed]), case.optimizer([bare])
+    optimizers[1].param_groups[0]["weight_decay"] = 0.0
+    for one, by in zip((decayed, bare), optimizers, strict=True):
+        one.grad = torch.randn(p.shape, generator=torch.Generator().manual_seed(6))
+        by.step()
+    torch.testing.assert_close(decayed.detach(), bare.detach() - share * start, rtol=2e-6, atol=2e-6)
+
+
+@every
+def test_case15_bias_is_corrected_by_each_parameters_own_steps(case: Case) -> None:
+    """DeepSpeed 7819: two parameters in one group, one of them with gradients at every other update."""
+    ps = params(case, count=2)
+    both, alone = case.optimizer(ps), params(case, count=2)
+    seldom = case.optimizer([alone[1]])
+    for t in range(6):
+        feed(ps, t)
+        if t % 2:
+            alone[1].grad = None if ps[1].grad is None else ps[1].grad.clone()
+            seldom.step()
+        else:
+            ps[1].grad = None
+        both.step()
+    assert torch.equal(ps[1], alone[1])

@@ -291,3 +291,15 @@ def test_case15_zeros_and_extremes_come_back() -> None:
         quantize_blockwise(x.double(), True)
     with pytest.raises(ValueError, match="scales: 1 for 600 codes; must be 3"):
         dequantize_blockwise(torch.zeros(600, dtype=torch.uint8), torch.ones(1), True)
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_case20_an_overflow_skips_a_fused_step_too(fused: bool) -> None:
+    """PT95847: torch's fused step took infinite gradients; nothing is stepped here, ours or torch's."""
+    for optimizer_of in (lambda p: AdamW([p], backend="fused" if fused else "foreach"),
+                         lambda p: torch.optim.AdamW([p], fused=fused)):  # fmt: skip
+        p = nn.Parameter(torch.ones(3))
+        optimizer, scaler = optimizer_of(p), DynamicLossScaler(8.0)
+        p.grad = torch.tensor([1.0, math.inf, 1.0])
+        assert not scaler.step(optimizer)
+        assert p.tolist() == [1.0, 1.0, 1.0] and not optimizer.state[p]
