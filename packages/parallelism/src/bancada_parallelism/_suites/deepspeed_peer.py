@@ -83,9 +83,15 @@ class DeepSpeed(Engine):
         optimizer = self._engine.optimizer
         inner = getattr(optimizer, "optimizer", optimizer)
         states = [v for state in inner.state.values() for v in state.values() if isinstance(v, Tensor) and v.dim()]
+        parameters = list(self._engine.module.parameters())
+        shards = [p.ds_tensor for p in parameters if hasattr(p, "ds_tensor")]  # stage 3 leaves the parameters empty
+        flat = [*_flat(optimizer), *getattr(optimizer, "fp32_partitioned_groups_flat", [])]
+        gradients = [p.grad for p in parameters if p.grad is not None]
+        if isinstance(buffer := getattr(optimizer, "grad_partitions_flat_buffer", None), Tensor):
+            gradients.append(buffer)
         return {
-            "parameters": _storages([*self._engine.module.parameters(), *_flat(optimizer)]),
-            "gradients": _storages(p.grad for p in self._engine.module.parameters() if p.grad is not None),
+            "parameters": _storages([*parameters, *shards, *flat]),
+            "gradients": _storages(gradients),
             "optimizer": _storages(states),
         }
 
