@@ -17,7 +17,7 @@ Row = dict[str, Any]
 WHEN = "2026-01-05T10:00:00+00:00"
 DEVICE = {"device": "cpu", "device_name": "Intel(R) Xeon(R) 6975P-C"}
 COMMON = {"schema": 1, "run": "kinds", "time": WHEN}
-TRAINING, RANKS = "optimizers.convergence", "parallelism.training"
+TRAINING, RANKS, QUALITY = "optimizers.convergence", "parallelism.training", "compression.quality"
 UPDATES, SEEDS, START, TARGET = 200, 3, 7.6, 4.6
 
 
@@ -59,6 +59,7 @@ class Effects:
     step: Mapping[str, float] = field(default_factory=dict)
     diverged: tuple[str, ...] = ()
     wrong: tuple[str, ...] = ()
+    half: float = 0.02  # half-width of the intervals over the seeds
 
 
 def _cell(suite: str, family: str, case: str, axes: Mapping[str, Any], who: Mapping[str, Any]) -> Row:
@@ -119,10 +120,11 @@ def training_rows(effects: Effects) -> Iterator[Row]:
     for a, b in combinations(finals, 2):
         yield _pair(TRAINING, case, a, b, update[a] / update[b])
         middle = sum(x - y for x, y in zip(finals[a], finals[b], strict=True)) / SEEDS
-        verdict = "better" if middle < -0.05 else "worse" if middle > 0.05 else "too close to call"
+        half = effects.half
+        verdict = "better" if middle < -half else "worse" if middle > half else "too close to call"
         yield COMMON | {
             "kind": "contrast", "suite": TRAINING, "case": case, "a": a, "b": b, "measure": "final.loss",
-            "difference": middle, "low": middle - 0.05, "high": middle + 0.05, "verdict": verdict, "seeds": SEEDS,
+            "difference": middle, "low": middle - half, "high": middle + half, "verdict": verdict, "seeds": SEEDS,
             "device": "cpu",
         }  # fmt: skip
 
@@ -159,6 +161,18 @@ def ranks_rows(effects: Effects) -> Iterator[Row]:
             yield _pair(RANKS, case, a, b, steps[a] / steps[b])
 
 
+def quality_rows() -> Iterator[Row]:
+    """One case of a kernel suite with figures of its own."""
+    case, axes = "tiny-lm", {"workload": "tiny-lm"}
+    for name, origin, kl, size in (
+        ("dense", "peer", 0.0, 4_000_000), ("int8", "bancada", 2e-5, 1_000_000), ("int4", "bancada", 3e-3, 500_000),
+    ):  # fmt: skip
+        who = {"contender": name, "label": name, "origin": origin, "technique": name, "reference": name == "dense"}
+        cell = _cell(QUALITY, "compression", case, axes, who)
+        timing = {"time_s": 0.01, "time_low_s": 0.0098, "time_high_s": 0.0102, "rounds": 20, "loops": 1}
+        yield cell | timing | {"peak_bytes": 100_000, "measure.kl": kl, "measure.bytes": size}
+
+
 def make_rows(effects: Effects) -> Iterator[Row]:
     """A whole run."""
     yield COMMON | DEVICE | {
@@ -167,6 +181,7 @@ def make_rows(effects: Effects) -> Iterator[Row]:
     }  # fmt: skip
     yield from training_rows(effects)
     yield from ranks_rows(effects)
+    yield from quality_rows()
     yield COMMON | {"kind": "end", "wall_s": 93.0}
 
 
@@ -181,9 +196,18 @@ def catalogue() -> Row:
     loss = {"name": "loss", "title": "loss", "unit": "nats a token", "better": "lower", "scale": "linear"}
     learners = [_contender((x.id, x.label, x.origin, x.id.split("-")[-1], x.reference)) for x in LEARNERS]
     ways = [_contender((name, label, origin, technique, name == "ddp")) for name, label, origin, technique, *_ in WAYS]
+    shrunk = [
+        _contender((name, name, "peer" if name == "dense" else "bancada", name, name == "dense"))
+        for name in ("dense", "int8", "int4")
+    ]
+    figures = [
+        {"name": "kl", "title": "KL to the dense model", "unit": "nats", "better": "lower", "scale": "log"},
+        {"name": "bytes", "title": "bytes of the model", "unit": "bytes", "better": "lower", "scale": "log"},
+    ]
     axes = {
         TRAINING: [("model", "category"), ("batch_size", "log"), ("updates", "log")],
         RANKS: [("world_size", "log"), ("dtype", "category")],
+        QUALITY: [("workload", "category")],
     }
     told = {
         TRAINING: (
@@ -196,6 +220,7 @@ def catalogue() -> Row:
             [loss],
         ),
         RANKS: ("ranks", "parallelism", "Training on ranks", "What does a rank keep?", "world_size", ways, []),
+        QUALITY: ("kernel", "compression", "Quality", "What is lost?", "workload", shrunk, figures),
     }
     suites = [
         {

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from _synthetic_kinds import LEARNERS, RANKS, TRAINING, Effects, write
+from _synthetic_kinds import LEARNERS, QUALITY, RANKS, TRAINING, Effects, write
 
 from bancada import rows
 from bancada.report import build, data
@@ -24,8 +24,14 @@ def test_a_tie_with_a_peer_is_called_a_tie_and_priced(tmp_path: Path) -> None:
     assert verdict.kind == "tie" and not verdict.clear and verdict.ours == "muon"
     assert verdict.headline == "Best loss: Muon or torch Muon (level)"
     assert "better than torch AdamW, fused (1.38x its time an update)" in verdict.sentence
-    assert "too close to call with torch Muon" in verdict.sentence
+    assert "level with torch Muon" in verdict.sentence
     assert "Updates to the target: 100 updates (torch AdamW, fused: 1" in verdict.sentence
+
+
+def test_wide_intervals_are_not_called_level(tmp_path: Path) -> None:
+    verdict = said(tmp_path, Effects(half=0.25))[TRAINING]
+    assert verdict.kind == "not decided" and verdict.headline == "Best loss: Muon or torch Muon (not decided)"
+    assert "not decided against torch Muon" in verdict.sentence
 
 
 @pytest.mark.parametrize(
@@ -73,6 +79,12 @@ def test_a_wrong_answer_on_ranks_is_named_first(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("factor", "kind"), [(0.7, "win"), (2.0, "peer wins")])
 def test_the_badge_of_ranks_follows_the_step_times(tmp_path: Path, factor: float, kind: str) -> None:
     assert said(tmp_path, Effects(step={"zero-3": factor, "data-parallel": factor}))[RANKS].kind == kind
+
+
+def test_a_kernel_suite_s_own_figures_are_said_beside_its_times(tmp_path: Path) -> None:
+    sentence = said(tmp_path, Effects())[QUALITY].sentence
+    assert "KL to the dense model, int8 with 2e-05 nats (dense: 0 nats)" in sentence
+    assert "bytes of the model, int4 with 488 KiB (dense: 3.81 MiB)" in sentence
 
 
 def test_the_page_holds_curves_and_contrasts_once(tmp_path: Path) -> None:

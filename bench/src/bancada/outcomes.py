@@ -10,8 +10,11 @@ from typing import Any, Literal
 from bancada.comparisons import MOST_CASES, SuiteRows, geometric_mean
 from bancada.rows import Row
 
-Kind = Literal["win", "tie", "peer wins", "no data"]
+Kind = Literal["win", "tie", "not decided", "peer wins", "no data"]
 MOST_CLAUSES = 3
+MOST_NAMES = 3
+LEVEL = 0.01
+"""Two outcomes are level where the interval of their difference lies within this share of either."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,17 @@ def _beats(suite: SuiteRows, case: str, a: str, b: str) -> bool:
     return found is not None and found.verdict == "better"
 
 
+def _level(suite: SuiteRows, case: str, a: str, b: str) -> bool:
+    """Whether two outcomes are as good as equal: more than that nobody has told them apart."""
+    found = suite.contrasts.get((case, f"final.{_metric(suite)['name']}", a, b))
+    size = abs(float(suite.cells[case][a][_final(suite)]))
+    return found is not None and max(abs(found.low), abs(found.high)) <= LEVEL * size
+
+
+def _all_level(suite: SuiteRows, case: str, names: Sequence[str]) -> bool:
+    return all(_level(suite, case, a, b) for a in names for b in names if a != b)
+
+
 def _unbeaten(suite: SuiteRows, case: str) -> list[str]:
     ranked = _finals(suite, case)
     return [a for a in ranked if not any(_beats(suite, case, b, a) for b in ranked if b != a)]
@@ -81,19 +95,29 @@ def _training_kind(suite: SuiteRows, ours: Mapping[str, str]) -> Kind:
     for case, mine in ours.items():
         others = [one for one in _finals(suite, case) if not suite.entrants[one].ours]
         if mine and others:
-            wins = all(_beats(suite, case, mine, other) for other in others)
-            judged.append("win" if wins else "loses" if any(_beats(suite, case, o, mine) for o in others) else "tie")
+            rivals = [other for other in others if not _beats(suite, case, mine, other)]
+            if not rivals:
+                judged.append("win")
+            elif any(_beats(suite, case, other, mine) for other in rivals):
+                judged.append("loses")
+            else:
+                judged.append("tie" if all(_level(suite, case, mine, other) for other in rivals) else "not decided")
     if not judged:
         return "no data"
-    return "win" if "win" in judged else "peer wins" if set(judged) == {"loses"} else "tie"
+    if set(judged) == {"loses"}:
+        return "peer wins"
+    return "win" if "win" in judged else "tie" if set(judged) == {"tie"} else "not decided"
 
 
 def _training_headline(suite: SuiteRows, best: Mapping[str, Sequence[str]]) -> str:
-    title = _metric(suite)["title"]
+    title = _name(_metric(suite))
     parts = []
     for case, winners in list(best.items())[:MOST_CLAUSES]:
         names = [suite.entrants[one].label for one in winners]
-        who = " or ".join(names) + (" (level)" if len(names) > 1 else "") if len(names) < 4 else f"{len(names)} level"
+        word = "" if len(names) < 2 else "level" if _all_level(suite, case, winners) else "not decided"
+        who = " or ".join(names) + (f" ({word})" if word else "")
+        if len(names) > MOST_NAMES:
+            who = f"{len(names)} are level" if word == "level" else f"not decided between {len(names)}"
         parts.append(f"{_where(suite, case)}{who}" if len(best) > 1 else who)
     return f"Best {title}: {'; '.join(parts)}"
 
@@ -124,8 +148,14 @@ def _training_clause(suite: SuiteRows, case: str, ours: str, several: bool) -> s
     return (text if place else text[0].upper() + text[1:]) + ("" if ours else " Nothing of ours was measured here.")
 
 
-def _title(metric: Mapping[str, Any]) -> str:
+def _name(metric: Mapping[str, Any]) -> str:
+    """Its title in the middle of a sentence."""
     title = str(metric["title"])
+    return title[:1].lower() + title[1:] if title[1:2].islower() else title
+
+
+def _title(metric: Mapping[str, Any]) -> str:
+    title = _name(metric)
     return f"{'an' if title[0].lower() in 'aeiou' else 'a'} {title}"
 
 
@@ -141,7 +171,8 @@ def _against(suite: SuiteRows, case: str, mine: str, other: str) -> str:
     if found is None:
         said = f"not compared with {label}"
     elif found.verdict == "too close to call":
-        said = f"too close to call with {label}, {found.difference:+.2g} [{found.low:+.2g}, {found.high:+.2g}]"
+        word = "level with" if _level(suite, case, mine, other) else "not decided against"
+        said = f"{word} {label}, {found.difference:+.2g} [{found.low:+.2g}, {found.high:+.2g}]"
     else:
         ends = sorted((abs(found.low), abs(found.high)))
         said = f"{abs(found.difference):.2g} [{ends[0]:.2g}, {ends[1]:.2g}] {found.verdict} than {label}"

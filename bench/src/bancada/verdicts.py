@@ -11,6 +11,7 @@ from typing import Any, Literal
 from bancada import outcomes, regions
 from bancada.clauses import against_words, clause, median_ratio, share, times, top_cases
 from bancada.comparisons import MOST_CASES, SuiteRows, geometric_mean, joint, suites
+from bancada.figures import figures_of_its_own
 from bancada.regions import cases_at, lower, where
 from bancada.rows import Row
 
@@ -88,6 +89,7 @@ def _verdict(suite: SuiteRows) -> Verdict:
     clauses: tuple[str, ...] = (_no_data(suite),)
     if decided:
         clauses = _clauses(suite, ours, kind) if ours else (_without_ours(suite),)
+        clauses += figures_of_its_own(suite)
     headline = _headline(suite) if decided else "Nothing to compare"
     alone = Counter(winners[0] for case in decided if len(winners := suite.unbeaten(case)) == 1)
     clear = bool(decided) and max(alone.values(), default=0) >= MOST_CASES * len(decided)

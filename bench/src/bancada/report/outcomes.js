@@ -102,47 +102,29 @@ function scatterFigure(cells, x, y, caption, xTitle, yTitle) {
   return figure;
 }
 
-function measurePanels(suite, cells, facets) {
-  // For a kernel suite with figures of its own: each against time and against memory, a row for each configuration.
-  const metrics = metricsOf(suite).filter((m) => measured(cells).some((c) => c[`measure.${m.name}`] != null));
-  if (!metrics.length) return null;
-  const rows = (some) =>
-    el(
-      "div",
-      {},
-      some.map(([facet, metric]) => {
-        const y = measureOf(metric, `measure.${metric.name}`);
-        const caption = `${titleOf(metric)} (${wayOf(metric)})`;
-        const title = [facet.title, facet.at].filter(Boolean).join(", ");
-        const parts = [
-          scatterFigure(facet.cells, METRICS.time, y, `${caption}, and time`, "time a call", metric.title),
-          scatterFigure(
-            facet.cells,
-            sizeMetric(facet.cells),
-            y,
-            `${caption}, and size`,
-            sizeTitle(facet.cells),
-            metric.title,
-          ),
-        ];
-        return el("div", { class: "facet" }, title ? el("h5", {}, title) : null, el("div", { class: "two" }, parts));
-      }),
-    );
-  const cases = groups(
-    facets.flatMap((f) => f.cells),
-    (c) => c.caseKey,
-  ).map((one) => ({ cells: one, title: one[0].case, at: "" }));
-  const items = cases
-    .filter((one) => measured(one.cells).length)
-    .flatMap((one) =>
-      metrics.filter((m) => measured(one.cells).some((c) => c[`measure.${m.name}`] != null)).map((m) => [one, m]),
-    );
+function measurePanels(suite, cells) {
+  // For a kernel suite with figures of its own: each against time and against size, a row for each case and figure.
+  const carried = (inside) =>
+    metricsOf(suite).filter((m) => measured(inside).some((c) => c[`measure.${m.name}`] != null));
+  const cases = groups(cells, (c) => c.caseKey);
+  const items = cases.flatMap((inside) => carried(inside).map((metric) => [inside, metric]));
+  if (!items.length) return null;
+  const row = ([inside, metric]) => {
+    const y = measureOf(metric, `measure.${metric.name}`);
+    const caption = `${titleOf(metric)} (${wayOf(metric)})`;
+    const figures = [
+      scatterFigure(inside, METRICS.time, y, `${caption}, and time`, "time a call", metric.title),
+      scatterFigure(inside, sizeMetric(inside), y, `${caption}, and size`, sizeTitle(inside), metric.title),
+    ];
+    const title = cases.length > 1 ? el("h5", {}, caseWords(suite, inside)) : null;
+    return el("div", { class: "facet" }, title, el("div", { class: "two" }, figures));
+  };
   const note = "Filled: no other contender is as good or better in both. Hollow: another one is.";
   return el(
     "div",
-    {},
-    el("h4", {}, "What it costs in quality"),
-    moreOf(items, MOST_PANELS, "charts", rows),
+    { class: "measures" },
+    el("h4", {}, "Figures of its own"),
+    moreOf(items, MOST_PANELS, "charts", (some) => el("div", {}, some.map(row))),
     el("p", { class: "note" }, note),
   );
 }
