@@ -46,7 +46,8 @@ def _best(metric: Mapping[str, Any], cells: Sequence[Row]) -> str:
 
 def _say(value: float, metric: Mapping[str, Any]) -> str:
     if metric["unit"] != "bytes":
-        return f"{value:.3g} {metric['unit']}".rstrip()
+        said = f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:.3g}"
+        return f"{said} {metric['unit']}".rstrip()
     for size, unit in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
         if value >= size:
             return f"{value / size:.3g} {unit}"

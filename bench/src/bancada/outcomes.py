@@ -144,7 +144,7 @@ def _training_clause(suite: SuiteRows, case: str, ours: str, several: bool) -> s
     others = dict.fromkeys(one for one in (reference, peer) if one and one != mine)
     if others:
         text += ": " + ", ".join(_against(suite, case, mine, other) for other in others)
-    text += "." + _targets(suite, case, mine, reference or peer)
+    text += "." + _other_figures(suite, case, mine, reference or peer) + _targets(suite, case, mine, reference or peer)
     return (text if place else text[0].upper() + text[1:]) + ("" if ours else " Nothing of ours was measured here.")
 
 
@@ -178,6 +178,19 @@ def _against(suite: SuiteRows, case: str, mine: str, other: str) -> str:
         said = f"{abs(found.difference):.2g} [{ends[0]:.2g}, {ends[1]:.2g}] {found.verdict} than {label}"
     times = suite.compare(case, mine, other)
     return said + (f" ({times.ratio:.2f}x its time an update)" if times is not None else "")
+
+
+def _other_figures(suite: SuiteRows, case: str, mine: str, other: str) -> str:
+    """` Forgetting: 0.32 (full fine-tuning: 0.33).`: the suite's other metrics that are worth a chart."""
+    parts = []
+    for metric in suite.metrics[1:]:
+        name = f"measure.final.{metric['name']}"
+        if not metric.get("drawn", True) or name not in suite.cells[case][mine]:
+            continue
+        theirs = suite.cells[case][other].get(name) if other and other != mine else None
+        beside = "" if theirs is None else f" ({suite.entrants[other].label}: {theirs:.3g})"
+        parts.append(f"{metric['title']}: {suite.cells[case][mine][name]:.3g}{beside}")
+    return f" {'; '.join(parts)}." if parts else ""
 
 
 def _targets(suite: SuiteRows, case: str, mine: str, other: str) -> str:

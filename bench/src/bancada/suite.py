@@ -239,6 +239,7 @@ class Metric:
     unit: str = ""
     better: Literal["lower", "higher"] = "lower"
     scale: Literal["log", "linear"] = "linear"
+    drawn: bool = True  # whether it gets a chart of its own; tables hold it in any case
 
 
 EntryT = TypeVar("EntryT", bound=Entry[Any])

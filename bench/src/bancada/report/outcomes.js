@@ -105,17 +105,18 @@ function scatterFigure(cells, x, y, caption, xTitle, yTitle) {
 function measurePanels(suite, cells) {
   // For a kernel suite with figures of its own: each against time and against size, a row for each case and figure.
   const carried = (inside) =>
-    metricsOf(suite).filter((m) => measured(inside).some((c) => c[`measure.${m.name}`] != null));
+    metricsOf(suite).filter((m) => m.drawn !== false && measured(inside).some((c) => c[`measure.${m.name}`] != null));
   const cases = groups(cells, (c) => c.caseKey);
   const items = cases.flatMap((inside) => carried(inside).map((metric) => [inside, metric]));
   if (!items.length) return null;
   const row = ([inside, metric]) => {
     const y = measureOf(metric, `measure.${metric.name}`);
     const caption = `${titleOf(metric)} (${wayOf(metric)})`;
-    const figures = [
-      scatterFigure(inside, METRICS.time, y, `${caption}, and time`, "time a call", metric.title),
-      scatterFigure(inside, sizeMetric(inside), y, `${caption}, and size`, sizeTitle(inside), metric.title),
-    ];
+    const figures = [scatterFigure(inside, METRICS.time, y, `${caption}, and time`, "time a call", metric.title)];
+    if (metric.name !== "bytes" || !ownBytes(inside))
+      figures.push(
+        scatterFigure(inside, sizeMetric(inside), y, `${caption}, and size`, sizeTitle(inside), metric.title),
+      );
     const title = cases.length > 1 ? el("h5", {}, caseWords(suite, inside)) : null;
     return el("div", { class: "facet" }, title, el("div", { class: "two" }, figures));
   };

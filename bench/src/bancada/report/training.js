@@ -36,7 +36,7 @@ function secondsAt(run, update) {
 }
 
 function curveTraces(cell, points, small) {
-  const { color, dash, ours } = styleOf(cell);
+  const { color, dash, ours, symbol } = styleOf(cell);
   const back = [...points].reverse();
   const band = {
     x: [...points, ...back].map((p) => p.x),
@@ -52,7 +52,7 @@ function curveTraces(cell, points, small) {
     y: points.map((p) => p.mean),
     mode: small ? "lines" : "lines+markers",
     line: { color, width: ours ? 2.5 : 1.75, dash },
-    marker: { color, size: 4 },
+    marker: { color, symbol, size: 6 },
     customdata: points.map(() => cell.index),
     text: points.map((p) =>
       hover(cell, [`${digits(p.mean, 4)} [${digits(p.low, 4)}, ${digits(p.high, 4)}] at ${digits(p.x)}`]),
@@ -118,7 +118,11 @@ function curveFigure(cells, metric, clock) {
   const caption = `${titleOf(metric)}, held-out, against ${clock === "seconds" ? "time" : "updates"} (${wayOf(metric)})`;
   const figure = el("figure", {}, el("figcaption", {}, caption));
   if (anyCurve(cells, metric))
-    addChart(figure, { height: 310, label: `${caption}, ${cells[0].case}`, draw: curves(cells, metric, clock) });
+    addChart(figure, {
+      height: Math.max(310, 70 + 14 * measured(cells).length),
+      label: `${caption}, ${cells[0].case}`,
+      draw: curves(cells, metric, clock),
+    });
   else figure.append(empty("No run here left a curve."));
   return figure;
 }
@@ -161,7 +165,7 @@ function trainedCase(suite, cells) {
   );
   const figures = others
     .map((other) => [other, measureOf(other, finalOf(other.name))])
-    .filter(([, x]) => has(cells, x).length)
+    .filter(([other, x]) => other.drawn !== false && has(cells, x).length)
     .map(([other, x]) =>
       scatterFigure(
         cells,
@@ -185,7 +189,9 @@ const caseWords = (suite, cells) =>
 function sayContrast(cell, reference, name) {
   const found = cell === reference ? null : contrast(cell, reference, name);
   if (!found) return "";
-  const said = found.verdict === LEVEL ? "level" : found.verdict;
+  // Level is said only where the interval holds nothing beyond 1% of the value itself.
+  const near = Math.max(Math.abs(found.low), Math.abs(found.high)) <= 0.01 * Math.abs(cell[`measure.${name}`]);
+  const said = found.verdict !== LEVEL ? found.verdict : near ? "level" : "not decided";
   const sign = (v) => `${v < 0 ? "−" : "+"}${digits(Math.abs(v), 2)}`;
   return `${said}: ${sign(found.difference)} [${sign(found.low)}, ${sign(found.high)}]`;
 }
@@ -280,5 +286,9 @@ function trainingCard(host, suite, cells) {
   if (!judged || !anyCurve(one, judged)) return;
   const caption = `${titleOf(judged)}, held-out, against updates (${judged.better} is better)`;
   host.append(el("figcaption", {}, caption));
-  addChart(host, { height: 210, label: caption, draw: curves(one, judged, "updates", true) });
+  addChart(host, {
+    height: Math.max(210, 60 + 14 * measured(one).length),
+    label: caption,
+    draw: curves(one, judged, "updates", true),
+  });
 }

