@@ -20,9 +20,11 @@ from bancada_parallelism import (
     ZeroStage3,
     clip_grad_norm,
     grad_norm,
+    load_whole_state,
     pipeline_schedule,
     vocabulary_parallel_cross_entropy,
     vocabulary_parallel_logits,
+    whole_state,
 )
 
 SEQUENCES = 4
@@ -121,6 +123,29 @@ def loss(part: Part, x: Tensor, labels: Tensor, valid: int) -> Tensor:
         return part(x) / valid
     finally:
         part.forward = whole_forward  # type: ignore[method-assign]
+
+
+def save_and_load(sizes: dict[str, int], state: Any) -> Any:
+    """The whole state after it was loaded, or (given none) after a step was taken; what a wrong one leads to."""
+    layout = Layout.over_ranks(**sizes)
+    part = Part(layout, torch.float32)
+    optimizer = torch.optim.AdamW(part.parameters(), 1e-2)
+    if state is None:
+        for parameter in part.parameters():
+            parameter.grad = parameter.detach() + 1
+        optimizer.step()
+        return whole_state(part, layout, optimizer), ""
+    with torch.no_grad():
+        for parameter in part.parameters():
+            parameter.fill_(7)
+    load_whole_state(state, part, layout, optimizer)
+    found = whole_state(part, layout, optimizer)
+    name = next(name for name, _ in part.named_parameters())
+    try:
+        load_whole_state({"parameters": {**state["parameters"], name: torch.zeros(3)}}, part, layout, optimizer)
+    except ValueError as error:
+        return found, str(error)
+    return found, "nothing was raised"
 
 
 def refused() -> Any:

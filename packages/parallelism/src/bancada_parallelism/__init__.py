@@ -16,6 +16,7 @@ from bancada_parallelism.data import DataParallel, average_gradients
 from bancada_parallelism.failures import RankFailure, RankWatch
 from bancada_parallelism.layout import Layout
 from bancada_parallelism.pipeline import Action, PipelineStage, pipeline_schedule, simulate_pipeline
+from bancada_parallelism.states import load_whole_state, whole_state
 from bancada_parallelism.streams import RandomStreams
 from bancada_parallelism.tensor import (
     ColumnParallelLinear,
@@ -66,12 +67,14 @@ __all__ = [
     "cross_entropy_of_shards",
     "cut_parameters",
     "grad_norm",
+    "load_whole_state",
     "pipeline_schedule",
     "reduce_from_ranks",
     "simulate_all_reduce",
     "simulate_pipeline",
     "vocabulary_parallel_cross_entropy",
     "vocabulary_parallel_logits",
+    "whole_state",
     "zero_sent_elements",
     "zero_state_bytes",
 ]

@@ -21,7 +21,16 @@ _PART = "part of a training step that a user adds, of no cost beside it: its res
 
 EXCLUDED: dict[str, str] = {
     **dict.fromkeys(
-        ("RandomStreams", "clip_grad_norm", "grad_norm", "reduce_from_ranks", "vocabulary_parallel_logits"), _PART
+        (
+            "RandomStreams",
+            "clip_grad_norm",
+            "grad_norm",
+            "load_whole_state",
+            "reduce_from_ranks",
+            "vocabulary_parallel_logits",
+            "whole_state",
+        ),
+        _PART,
     ),
     **dict.fromkeys(
         (

@@ -46,6 +46,7 @@ class VocabularyParallelEmbedding(nn.Module):
                 raise ValueError(f"embedding: {name}={value!r}; must not be set")
         self.vocab, self._group = embedding.num_embeddings, layout.group("tensor")
         self._first, self._last, rows = _range(self.vocab, layout)
+        self.whole_sizes = {"weight": self.vocab}  # the last shards end in padding
         shard = embedding.weight.new_zeros(rows, embedding.embedding_dim)
         shard[: self._last - self._first] = embedding.weight.detach()[self._first : self._last]
         self.weight = nn.Parameter(shard)
