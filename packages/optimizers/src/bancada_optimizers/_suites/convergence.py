@@ -34,7 +34,7 @@ AXES = (
     Axis("target", "t{}", float, minimum=0.0, unit="nats", scale="linear"),
 )
 DEFAULTS: dict[str, Scalar] = {
-    "layers": 2, "width": 64, "batch": 4, "seq_len": 64, "updates": 60, "target": 6.2,
+    "layers": 2, "width": 64, "batch": 4, "seq_len": 64, "updates": 40, "target": 6.1,
 }  # fmt: skip
 SMALL: dict[str, Scalar] = {"layers": 1, "width": 32, "batch": 1, "seq_len": 16, "updates": 2, "target": 9.0}
 METRICS = (
