@@ -10,7 +10,8 @@ from _planted import sound
 from typer.testing import CliRunner
 
 from bancada import sweep as sweeps
-from bancada.cli import app
+from bancada.cli import app, root
+from bancada.registry import discover
 from bancada.suite import Axis, KernelSuite
 from bancada.sweep import Choice
 
@@ -234,3 +235,14 @@ def test_the_estimate_grows_with_the_work() -> None:
 
 def test_axis_words() -> None:
     assert Axis("causal", "causal|full", bool).write(False) == "full"
+
+
+@pytest.mark.parametrize("name", ["cpu", "cpu-full"])
+def test_the_cpu_sweeps_span_all_five_families(name: str) -> None:
+    found = discover()
+    planned = sweeps.plan(sweeps.load(name, root() / "bench" / "sweeps"), found, Choice())
+    families = {"attention", "optimizers", "compression", "peft", "parallelism"}
+    assert {one.suite.family for one in planned} == families
+    assert {one.suite.kind for one in planned} == {"kernel", "training", "ranks"}
+    left_out = {id for id in found if not id.startswith("harness.")} - {one.suite.id for one in planned}
+    assert left_out == ({"compression.distillation"} if name == "cpu" else set())  # minutes, for one comparison
