@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from bancada import outcomes, regions
+from bancada import outcomes, ranked, regions
 from bancada.clauses import against_words, clause, median_ratio, share, times, top_cases
 from bancada.comparisons import MOST_CASES, SuiteRows, geometric_mean, joint, suites
 from bancada.figures import figures_of_its_own
@@ -79,7 +79,7 @@ def as_text(found: Sequence[Verdict]) -> str:
 
 def _verdict(suite: SuiteRows) -> Verdict:
     place = suite.id, suite.title, suite.family, suite.run, suite.device_name
-    speaker = {"training": outcomes.training, "ranks": outcomes.ranks}.get(suite.kind)
+    speaker = {"training": outcomes.training, "ranks": ranked.ranks}.get(suite.kind)
     if speaker is not None and (said := speaker(suite)) is not None:
         told = said.kind, said.headline, said.clauses, said.clear, said.ours
         return Verdict(*place, *told, evidence=said.evidence)

@@ -74,7 +74,7 @@ function rankedCase(suite, cells) {
   if (!ok.length) return el("div", { class: "facet" }, box, gaps(cells, "", "Nothing was measured: "));
   box.append(
     el("div", { class: "two" }, [
-      barFigure(cells, partsOf(cells, "measure.bytes."), "Kept between steps by the fullest rank"),
+      barFigure(cells, partsOf(cells, "measure.bytes."), "Held by the fullest rank"),
       barFigure(cells, partsOf(cells, "measure.comm.", ".bytes"), "Handed to collectives in a step, a rank"),
     ]),
   );
@@ -202,5 +202,5 @@ function ranksCard(host, suite, cells) {
   // What the fullest rank keeps, at the case with most to say.
   const [one] = groups(cells, (c) => c.caseKey).sort((a, b) => measured(b).length - measured(a).length);
   const parts = partsOf(one, "measure.bytes.");
-  if (parts.length) host.append(barFigure(one, parts, `Kept between steps by the fullest rank, ${one[0].case}`));
+  if (parts.length) host.append(barFigure(one, parts, `Held by the fullest rank, ${one[0].case}`));
 }
