@@ -187,6 +187,8 @@ def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
         (["sweep", "smoke", "--threads", "99999"], "threads=99999: must lie between 1 and"),
         (["sweep", "smoke", "--contender", ","], "names nobody"),
         (["sweep", "smoke", "--rounds", "0"], "rounds=0"),
+        (["sweep", "smoke", "--seeds", "0"], "seeds=0"),
+        (["sweep", "smoke", "--trials", "-1"], "trials=-1"),
         (["sweep", "smoke", "--suites-from", "nothing"], "write MODULE:FUNCTION"),
         (["sweep", "smoke", "--suites-from", "nothing_there:suites"], "nothing_there"),
         (["sweep", "smoke", "--suites-from", "os:path"], "the suites of os:path cannot be loaded"),

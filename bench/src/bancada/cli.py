@@ -96,6 +96,8 @@ def sweep(
     threads: ThreadsOption = None,
     budget: Annotated[float | None, typer.Option("--budget", help="Seconds for each case's race.")] = None,
     rounds: Annotated[int | None, typer.Option("--rounds", help="Paired rounds of a race.")] = None,
+    seeds: Annotated[int | None, typer.Option("--seeds", help="Runs of each training case, one a seed.")] = None,
+    trials: Annotated[int | None, typer.Option("--trials", help="Tuning trials of each contender in training.")] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the plan with a time estimate, measure nothing.")
     ] = False,
@@ -123,6 +125,8 @@ def sweep(
         budget,
         rounds,
         tuple(suites_from),
+        seeds,
+        trials,
     )
     campaign = choices.campaign(root(), shlex.join(["python", "-m", "bancada", *sys.argv[1:]]), aa=not no_aa)
     if dry_run:

@@ -51,6 +51,8 @@ class Choices:
     budget_s: float | None = None
     rounds: int | None = None
     extra: tuple[str, ...] = ()
+    seeds: int | None = None
+    trials: int | None = None
 
     def campaign(self, root: Path, command: str, aa: bool) -> Campaign:
         """Checks everything and makes the plan; ValueError for whatever is wrong, before anything is written."""
@@ -76,6 +78,10 @@ class Choices:
         if self.rounds is not None:
             least, most = min(settings.least_rounds, self.rounds), max(self.rounds, settings.most_rounds)
             settings = dataclasses.replace(settings, rounds=self.rounds, least_rounds=least, most_rounds=most)
+        if self.seeds is not None:
+            settings = dataclasses.replace(settings, seeds=self.seeds)
+        if self.trials is not None:
+            settings = dataclasses.replace(settings, trials=self.trials)
         return settings
 
     def _blocks(self, sweep: Sweep) -> tuple[Block, ...]:
