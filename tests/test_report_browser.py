@@ -398,6 +398,7 @@ def test_training_and_ranks_have_sections_of_their_own(browser: Any, tmp_path: P
     assert seen.get(f"{own}.querySelectorAll('.chart').length") == 3  # KL against time and size, bytes against time
     assert "KL to the dense model, nats (lower is better), and size" in seen.get(f"{own}.innerText")
     ranks = seen.get(f"document.querySelector('[data-suite=\"{kinds.RANKS}\"]').innerText")
+    assert "all-ranks" not in ranks  # a sum of the others, not a part beside them
     assert "Not scaling" in ranks and "2 all-gather" not in ranks and "4 all-gather" in ranks
     assert "12 agree, 0 undecided in one, 0 contradict" in seen.get(
         "document.querySelector('[data-baseline=recorded]').innerText"

@@ -153,6 +153,7 @@ def ranks_rows(effects: Effects) -> Iterator[Row]:
             cell |= {f"measure.bytes.{kind}": number for kind, number in kept.items()}
             cell |= {f"measure.comm.{kind}.bytes": number for kind, number in sent.items()}
             cell |= {f"measure.comm.{kind}.calls": 4 for kind in sent} | {"measure.comm.bytes": sum(sent.values())}
+            cell |= {"measure.comm.all_ranks.bytes": size * sum(sent.values())}
             cell |= {f"measure.rank{rank}.peak_bytes": 30_000_000 + rank for rank in range(size)}
             timing = {"time_s": step, "time_low_s": step * 0.97, "time_high_s": step * 1.03, "rounds": 20, "loops": 1}
             yield cell | timing | {"peak_bytes": 30_000_000 + size, "error_rel": 3e-7, "error_max": 1e-6}

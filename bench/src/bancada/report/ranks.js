@@ -68,6 +68,10 @@ function partsOf(cells, prefix, suffix = "") {
     .filter(([, title]) => title);
 }
 
+// What all ranks hand over together is a sum of the others, and no part beside them.
+const commParts = (cells) =>
+  partsOf(cells, "measure.comm.", ".bytes").filter(([name]) => name !== "measure.comm.all_ranks.bytes");
+
 function rankedCase(suite, cells) {
   const ok = measured(cells);
   const box = el("div", { class: "facet", "data-case": cells[0].case }, el("h5", {}, caseWords(suite, cells)));
@@ -75,7 +79,7 @@ function rankedCase(suite, cells) {
   box.append(
     el("div", { class: "two" }, [
       barFigure(cells, partsOf(cells, "measure.bytes."), "Held by the fullest rank"),
-      barFigure(cells, partsOf(cells, "measure.comm.", ".bytes"), "Handed to collectives in a step, a rank"),
+      barFigure(cells, commParts(cells), "Handed to collectives in a step, a rank"),
     ]),
   );
   const twins = groups(ok, (c) => c.technique).filter((one) => one.some((c) => c.ours) && one.some((c) => !c.ours));
