@@ -25,11 +25,11 @@ DEFAULTS: dict[str, Scalar] = {"workload": "tiny-lm", "keep": 0.5}
 SMALL: dict[str, Scalar] = {"workload": "digits", "keep": 0.5}
 METRICS = (
     Metric("kl", "KL to the uncompressed model", "nats", "lower", "log"),
-    Metric("perplexity", "perplexity", "", "lower", "log"),
+    Metric("perplexity", "perplexity", "", "lower", "log", drawn=False),
     Metric("cosine", "cosine to the uncompressed model's embeddings", "", "higher"),
     Metric("accuracy", "accuracy", "", "higher"),
     Metric("output_sqnr_db", "signal to noise of the outputs", "dB", "higher"),
-    Metric("sqnr_db", "signal to noise of the weights", "dB", "higher"),
+    Metric("sqnr_db", "signal to noise of the weights", "dB", "higher", drawn=False),
     Metric("bytes", "bytes of the model", "bytes", "lower", "log"),
 )
 
