@@ -28,7 +28,7 @@ METRICS = (
     Metric("perplexity", "perplexity", "", "lower", "log", drawn=False),
     Metric("cosine", "cosine to the uncompressed model's embeddings", "", "higher"),
     Metric("accuracy", "accuracy", "", "higher"),
-    Metric("output_sqnr_db", "signal to noise of the outputs", "dB", "higher"),
+    Metric("output_sqnr_db", "signal to noise of the outputs", "dB", "higher", drawn=False),
     Metric("sqnr_db", "signal to noise of the weights", "dB", "higher", drawn=False),
     Metric("bytes", "bytes of the model", "bytes", "lower", "log"),
 )
