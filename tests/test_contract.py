@@ -155,7 +155,7 @@ def values_of(axis: Axis, usual: Scalar) -> st.SearchStrategy[Scalar]:
 
 
 EXPLORE = "BANCADA_EXPLORE"
-"""Set, it draws more cases, and others at every run: good for a search, bad where a rare limit of a peer would fail a change."""
+"""Set, it draws more cases, and others at every run: for a search, since a rare limit of a peer must fail no change."""
 
 
 @pytest.mark.parametrize("suite", [s for s in KERNELS if s.family != "harness"], ids=lambda suite: suite.id)
