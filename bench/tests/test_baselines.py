@@ -11,8 +11,7 @@ from _synthetic import Recipe, write
 from _synthetic_kinds import write as write_kinds
 
 from bancada import baselines, rows
-from bancada.report import build
-from bancada.report.columns import table
+from bancada.report import build, data
 
 ONE = {
     "batch": [1],
@@ -81,5 +80,5 @@ def test_the_report_finds_the_baselines_of_its_checkout_and_takes_only_its_suite
 
 def test_outcomes_of_training_are_recorded_too(tmp_path: Path) -> None:
     found = baselines.load(baselines.save(write_kinds(tmp_path / "run"), "kinds", tmp_path / "baselines").parent)
-    payload = baselines.payload(found, {"optimizers.convergence"}, table)
+    payload = data.recorded_cells(found, {"optimizers.convergence"})
     assert "measure.final.loss" in payload[0]["cells"]["c"] and "measure.tuning_s" not in payload[0]["cells"]["c"]

@@ -8,12 +8,12 @@ the reference of its own case, measured in the same rounds: that is what can be 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from bancada import rows
+from bancada.comparisons import SuiteRows, suites
 from bancada.rows import Row
 
 KEPT = ("run", "cell", "pair", "contrast", "ceiling", "aa", "end")
@@ -69,48 +69,16 @@ def load(folder: Path | None) -> list[Baseline]:
 def _load(path: Path) -> Baseline:
     read = rows.read(path)
     head = next((row for row in read.rows if row["kind"] == "run"), {})
-    cells = [row for row in read.rows if row["kind"] == "cell" and row["status"] == "ok"]
-    pairs = {(row["suite"], row["case"], row["a"], row["b"]): row for row in read.rows if row["kind"] == "pair"}
-    references = {(row["suite"], row["case"]): row["contender"] for row in cells if row.get("reference")}
-    return Baseline(path.stem, head, [cell | _speed(cell, references, pairs) for cell in cells], read.problems)
+    measured = [cell for suite in suites(read.rows, {}, {}) for cell in _measured(suite)]
+    return Baseline(path.stem, head, measured, read.problems)
 
 
-def _speed(cell: Row, references: Mapping[tuple[str, str], str], pairs: Mapping[tuple[str, str, str, str], Row]) -> Row:
-    """How many times as fast as its case's reference, with the interval, from their common rounds."""
-    place = cell["suite"], cell["case"]
-    reference = references.get(place)
-    if reference is None or reference == cell["contender"]:
-        return {}
-    if (pair := pairs.get((*place, reference, cell["contender"]))) is not None:
-        return {"speed": pair["ratio"], "speed_low": pair["low"], "speed_high": pair["high"]}
-    if (pair := pairs.get((*place, cell["contender"], reference))) is not None:
-        return {"speed": 1 / pair["ratio"], "speed_low": 1 / pair["high"], "speed_high": 1 / pair["low"]}
-    return {}
-
-
-_SHOWN = (
-    "suite", "family", "case", "contender", "label", "origin", "technique", "reference", "time_s", "time_low_s",
-    "time_high_s", "peak_bytes", "speed", "speed_low", "speed_high",
-)  # fmt: skip
-
-
-def shown(baseline: Baseline, suites: Iterable[str]) -> list[Row]:
-    """The recorded cells of these suites, with the fields that the report puts beside a run's own."""
-    wanted = set(suites)
-    return [
-        {name: cell[name] for name in _SHOWN if name in cell}
-        | {name: value for name, value in cell.items() if name.startswith("measure.final.")}
-        for cell in baseline.cells
-        if cell["suite"] in wanted
-    ]
-
-
-def payload(found: Sequence[Baseline], suites: Iterable[str], table: Any) -> list[dict[str, Any]]:
-    """What the page reads of each baseline that holds a cell of these suites."""
-    wanted = set(suites)
-    names = ("device_name", "time", "commit", "sweep", "env.cores", "env.threads", "version.torch")
-    return [
-        {"name": one.name, "head": {name: one.head[name] for name in names if name in one.head}, "cells": table(cells)}
-        for one in found
-        if (cells := shown(one, wanted))
-    ]
+def _measured(suite: SuiteRows) -> Iterator[Row]:
+    """The measured cells, each with how many times as fast as its case's reference it is, by their common rounds."""
+    for case, cells in suite.cells.items():
+        ok = suite.ok(case)
+        reference = next((one for one in ok if cells[one].get("reference")), "")
+        for one in ok:
+            speed = suite.pairs.get((case, reference, one))
+            told = {"speed": speed.ratio, "speed_low": speed.low, "speed_high": speed.high} if speed else {}
+            yield cells[one] | told

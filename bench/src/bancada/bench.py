@@ -8,12 +8,12 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 import torch
 
-from bancada import ceilings, cells, rows
+from bancada import ceilings, cells, rows, stats
 from bancada.accuracy import changed_inputs
 from bancada.clock import Clock, clock_for
 from bancada.heartbeat import Heartbeat
@@ -21,7 +21,7 @@ from bancada.parent import PARTS, ROWS
 from bancada.race import Race
 from bancada.screen import Entrant, Failed, Question, ask, check, failure, restore, screen
 from bancada.settings import Job, JobCase, Settings
-from bancada.suite import AnySuite, Case, Contender, Device, KernelSuite
+from bancada.suite import AnySuite, Case, Contender, Device, KernelSuite, Work
 
 SMALL_FLOPS = 1e7  # below this, waking a second thread costs more than it brings and adds noise
 
@@ -78,6 +78,41 @@ class Worker:
                 known[dtype] = found[dtype]
                 self.write([cells.ceiling(name, dtype, "during", found[dtype], self.job.device, self.run)])
 
+    def waiting(self, suite: AnySuite, case: Case, planned: JobCase) -> list[str]:
+        """The planned contenders that have no row yet; skips the item where all have one."""
+        found = [name for name in planned.contenders if (suite.id, case.id, name) not in self.done]
+        if not found:
+            pytest.skip("every cell of this case is measured already")
+        return found
+
+    @contextlib.contextmanager
+    def at(self, threads: int) -> Iterator[None]:
+        """A case's work on so many threads; afterwards its parts are told, and everything is as between cases."""
+        torch.set_num_threads(threads)
+        try:
+            yield
+        finally:
+            self.parts.append(self.job.run_dir / PARTS)
+            torch.set_num_threads(self.job.device.threads)
+            self.heart.beat("between cases", self.job.settings.call_limit_s)
+
+    def timed(self, case: Case, samples: stats.Floats, loops: int, work: Work) -> tuple[rows.Row, str]:
+        """Time, rates and shares of the ceilings as fields, and why they cannot be; empty where they can."""
+        dtype = ceilings.dtype_of(case)
+
+        def told() -> rows.Row:
+            matmul = ceilings.reachable(self.matmul_ceiling, dtype)
+            copy = ceilings.reachable(self.copy_ceiling, dtype)
+            return cells.timing(samples, loops, work, matmul, copy, self.job.device)
+
+        fields = told()
+        if cells.impossible(fields):
+            # A busy moment may have made the ceiling low: it is measured again before anyone is blamed.
+            for counted in ceilings.counted(dtype):
+                self.raise_ceilings(counted)
+            fields = told()
+        return fields, cells.impossible(fields)
+
     @property
     def run(self) -> str:
         """The run's name."""
@@ -103,17 +138,10 @@ class RaceItem:
     def run(self, benchmark: Any) -> None:
         """Screens and races every contender that has no row yet; every one of them has a row afterwards."""
         worker, case = self.worker, self._case()
-        waiting = [name for name in self.planned.contenders if (self.suite.id, case.id, name) not in worker.done]
-        if not waiting:
-            pytest.skip("every cell of this case is measured already")
+        waiting = worker.waiting(self.suite, case, self.planned)
         threads = threads_for(self.suite, case, worker.job.device)
-        torch.set_num_threads(threads)
-        try:
+        with worker.at(threads):
             self._measure(benchmark, case, [self.suite.contender(name) for name in waiting], threads)
-        finally:
-            worker.parts.append(worker.job.run_dir / PARTS)
-            torch.set_num_threads(worker.job.device.threads)
-            worker.heart.beat("between cases", worker.job.settings.call_limit_s)
 
     def _measure(self, benchmark: Any, case: Case, contenders: list[Contender], threads: int) -> None:
         worker, settings = self.worker, self.worker.job.settings
@@ -210,13 +238,10 @@ class RaceItem:
         if name in race.failures:
             failed = race.failures[name]
             return failed.status, f"in the race: {failed.reason}", dict(entrant.facts)
-        facts = entrant.facts | self._timing(question.case, entrant, measured[name])
-        if cells.impossible(facts):
-            # A busy moment may have made the ceiling low: it is measured again before anyone is blamed.
-            for dtype in ceilings.counted(ceilings.dtype_of(question.case)):
-                self.worker.raise_ceilings(dtype)
-            facts |= self._timing(question.case, entrant, measured[name])
-        if reason := cells.impossible(facts):
+        case = question.case
+        times, reason = self.worker.timed(case, measured[name], entrant.loops, self.suite.work(case))
+        facts = entrant.facts | times
+        if reason:
             return "incorrect", reason, facts
         try:
             if self.suite.stateful or disturbed:
@@ -228,10 +253,12 @@ class RaceItem:
             return failed.status, f"after the race: {failed.reason}", facts
         return "ok", "", facts
 
-    def _timing(self, case: Case, entrant: Entrant, samples: Any) -> dict[str, Any]:
-        worker, dtype = self.worker, ceilings.dtype_of(case)
-        matmul, copy = ceilings.reachable(worker.matmul_ceiling, dtype), ceilings.reachable(worker.copy_ceiling, dtype)
-        return cells.timing(samples, entrant.loops, self.suite.work(case), matmul, copy, worker.job.device)
+
+def declined(failed: Failed) -> NoReturn:
+    """Ends a plain item whose contender cannot run: skipped where this is not the place, failed otherwise."""
+    if failed.status == "unsupported":
+        pytest.skip(failed.reason)
+    pytest.fail(f"{failed.status}: {failed.reason}", pytrace=False)
 
 
 @dataclass
@@ -257,11 +284,8 @@ class PlainItem:
         try:
             entrant = screen(self.contender, question, self.device, clock, self.settings, lambda step, limit: None)
         except Failed as failed:
-            if failed.status == "unsupported":
-                pytest.skip(failed.reason)
-            pytest.fail(f"{failed.status}: {failed.reason}", pytrace=False)
+            declined(failed)
         benchmark.group = f"{self.suite.id} {self.case.id}"
         benchmark.extra_info.update(entrant.facts)
-        cost = entrant.estimate_s * entrant.loops
-        rounds = max(self.settings.least_rounds, min(self.settings.rounds, int(self.settings.budget_s / cost)))
+        rounds = self.settings.affordable(self.settings.budget_s, entrant.estimate_s * entrant.loops)
         benchmark.pedantic(entrant.run, rounds=rounds, iterations=entrant.loops)

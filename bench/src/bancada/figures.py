@@ -48,6 +48,11 @@ def _say(value: float, metric: Mapping[str, Any]) -> str:
     if metric["unit"] != "bytes":
         said = f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:.3g}"
         return f"{said} {metric['unit']}".rstrip()
+    return say_bytes(value)
+
+
+def say_bytes(value: float) -> str:
+    """`3.54 MiB`: a number of bytes as people say it."""
     for size, unit in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
         if value >= size:
             return f"{value / size:.3g} {unit}"

@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from bancada.comparisons import MOST_CASES, SuiteRows
+from bancada.comparisons import MOST_CASES, Contrast, SuiteRows
+from bancada.regions import lower
 from bancada.rows import Row
 
-Kind = Literal["win", "tie", "not decided", "peer wins", "no data"]
+Kind = Literal["win", "tie", "not decided", "peer wins", "only ours", "no data"]
 MOST_CLAUSES = 3
 MOST_NAMES = 3
 LEVEL = 0.01
@@ -36,8 +37,8 @@ def training(suite: SuiteRows) -> Said | None:
         return None
     best = {case: _unbeaten(suite, case) for case in cases}
     alone = Counter(winners[0] for winners in best.values() if len(winners) == 1)
-    ours = {case: _best(suite, case, lambda one: suite.entrants[one].ours) for case in cases}
-    clauses = [_training_clause(suite, case, ours[case], len(suite.cells) > 1) for case in cases[:MOST_CLAUSES]]
+    ours = {case: _best(suite, case, ours=True) for case in cases}
+    clauses = [_training_clause(suite, case, ours[case]) for case in cases[:MOST_CLAUSES]]
     if len(cases) > MOST_CLAUSES:
         clauses.append(f"{len(cases) - MOST_CLAUSES} more cases are in the section below.")
     first = next((one for one in ours.values() if one), "")
@@ -61,14 +62,19 @@ def _finals(suite: SuiteRows, case: str) -> list[str]:
     return sorted(ok, key=lambda one: sign * float(suite.cells[case][one][name]))
 
 
+def _contrast(suite: SuiteRows, case: str, a: str, b: str) -> Contrast | None:
+    """Final values of the judged metric, a against b."""
+    return suite.contrasts.get((case, f"final.{_metric(suite)['name']}", a, b))
+
+
 def _beats(suite: SuiteRows, case: str, a: str, b: str) -> bool:
-    found = suite.contrasts.get((case, f"final.{_metric(suite)['name']}", a, b))
+    found = _contrast(suite, case, a, b)
     return found is not None and found.verdict == "better"
 
 
 def _level(suite: SuiteRows, case: str, a: str, b: str) -> bool:
     """Whether two outcomes are as good as equal: more than that nobody has told them apart."""
-    found = suite.contrasts.get((case, f"final.{_metric(suite)['name']}", a, b))
+    found = _contrast(suite, case, a, b)
     size = abs(float(suite.cells[case][a][_final(suite)]))
     return found is not None and max(abs(found.low), abs(found.high)) <= LEVEL * size
 
@@ -82,8 +88,10 @@ def _unbeaten(suite: SuiteRows, case: str) -> list[str]:
     return [a for a in ranked if not any(_beats(suite, case, b, a) for b in ranked if b != a)]
 
 
-def _best(suite: SuiteRows, case: str, which: Any) -> str:
-    return next((one for one in _finals(suite, case) if which(one) and not suite.entrants[one].reference), "")
+def _best(suite: SuiteRows, case: str, ours: bool) -> str:
+    """The best of ours, or of the peers, that is not the reference; '' where there is none."""
+    entrants = suite.entrants
+    return next((a for a in _finals(suite, case) if entrants[a].ours == ours and not entrants[a].reference), "")
 
 
 def _training_kind(suite: SuiteRows, ours: Mapping[str, str]) -> Kind:
@@ -107,7 +115,7 @@ def _training_kind(suite: SuiteRows, ours: Mapping[str, str]) -> Kind:
 
 
 def _training_headline(suite: SuiteRows, best: Mapping[str, Sequence[str]]) -> str:
-    title = _name(_metric(suite))
+    title = lower(str(_metric(suite)["title"]))
     parts = []
     for case, winners in list(best.items())[:MOST_CLAUSES]:
         names = [suite.entrants[one].label for one in winners]
@@ -128,16 +136,16 @@ def _where(suite: SuiteRows, case: str) -> str:
     return f"{', '.join(told)}: " if told else ""
 
 
-def _training_clause(suite: SuiteRows, case: str, ours: str, several: bool) -> str:
+def _training_clause(suite: SuiteRows, case: str, ours: str) -> str:
     """`After 200 updates, Muon reaches a loss of 3.41 [3.39, 3.43], 0.12 [0.10, 0.14] better than ...`."""
     cells, metric = suite.cells[case], _metric(suite)
     mine = ours or _finals(suite, case)[0]
-    place = _where(suite, case) if several else ""
+    place = _where(suite, case)
     row = cells[mine]
     budget = f"after {row['measure.updates']:,.0f} updates, " if "measure.updates" in row else ""
     text = f"{place}{budget}{suite.entrants[mine].label} reaches {_title(metric)} of {_value(row, _final(suite))}"
     reference = next((one for one in cells if suite.entrants[one].reference and one in suite.ok(case)), "")
-    peer = _best(suite, case, lambda one: not suite.entrants[one].ours)
+    peer = _best(suite, case, ours=False)
     others = dict.fromkeys(one for one in (reference, peer) if one and one != mine)
     if others:
         text += ": " + ", ".join(_against(suite, case, mine, other) for other in others)
@@ -145,14 +153,8 @@ def _training_clause(suite: SuiteRows, case: str, ours: str, several: bool) -> s
     return (text if place else text[0].upper() + text[1:]) + ("" if ours else " Nothing of ours was measured here.")
 
 
-def _name(metric: Mapping[str, Any]) -> str:
-    """Its title in the middle of a sentence."""
-    title = str(metric["title"])
-    return title[:1].lower() + title[1:] if title[1:2].islower() else title
-
-
 def _title(metric: Mapping[str, Any]) -> str:
-    title = _name(metric)
+    title = lower(str(metric["title"]))
     return f"{'an' if title[0].lower() in 'aeiou' else 'a'} {title}"
 
 
@@ -164,7 +166,7 @@ def _value(row: Row, name: str) -> str:
 def _against(suite: SuiteRows, case: str, mine: str, other: str) -> str:
     """`0.12 [0.10, 0.14] better than torch AdamW (1.4x its time an update)`."""
     label = suite.entrants[other].label
-    found = suite.contrasts.get((case, f"final.{_metric(suite)['name']}", mine, other))
+    found = _contrast(suite, case, mine, other)
     if found is None:
         said = f"not compared with {label}"
     elif found.verdict == "too close to call":

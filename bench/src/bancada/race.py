@@ -47,6 +47,20 @@ def set_loops(entrants: Sequence[Paced], sample_s: float) -> None:
         entrant.loops = max(1, round(sample_s / quickest))
 
 
+def next_goal(
+    rounds: int, settings: Settings, deadline: float, comparisons: Callable[[], list[stats.Comparison]]
+) -> int:
+    """The rounds to race to next; `rounds` where the race is over: everything decided, the cap or the budget reached.
+
+    It looks only a few times, so that looking does not make winners.
+    """
+    if rounds >= settings.most_rounds or time.perf_counter() > deadline:
+        return rounds
+    if all(comparison.decided for comparison in comparisons()):  # as it is where there is nobody to compare
+        return rounds
+    return min(settings.most_rounds, rounds + max(1, (settings.most_rounds - settings.rounds) // LOOKS))
+
+
 class Race:
     """The state of one race; `run` races and leaves `times` (seconds a call, [entrants, rounds]).
 
@@ -71,9 +85,7 @@ class Race:
         self._random = random.Random(settings.seed)
         self._deadline = time.perf_counter() + budget_s
         set_loops(self.entrants, settings.sample_s)
-        cost = sum(entrant.estimate_s * entrant.loops for entrant in entrants)
-        affordable = int(budget_s / max(cost, 1e-9))
-        self._goal = max(settings.least_rounds, min(settings.rounds, affordable))
+        self._goal = settings.affordable(budget_s, sum(entrant.estimate_s * entrant.loops for entrant in entrants))
         self._order: list[str] = []
         self._queue: list[Entrant] = []
         self._rounds = 0
@@ -144,18 +156,10 @@ class Race:
         self._rounds += 1
 
     def _goes_on(self) -> bool:
-        """Whether to race on after the planned rounds: while undecided, within cap and budget.
-
-        It looks only a few times, so that looking does not make winners.
-        """
-        if self._rounds >= self._settings.most_rounds or time.perf_counter() > self._deadline or len(self.entrants) < 2:
-            return False
+        """Whether to race on after the planned rounds, with the goal set if so."""
         self._data = list(self._benchmark.stats.stats.data)
-        if all(comparison.decided for comparison in self.comparisons()):
-            return False
-        step = max(1, (self._settings.most_rounds - self._settings.rounds) // LOOKS)
-        self._goal = min(self._settings.most_rounds, self._rounds + step)
-        return True
+        self._goal = next_goal(self._rounds, self._settings, self._deadline, self.comparisons)
+        return self._goal > self._rounds
 
     @property
     def names(self) -> list[str]:

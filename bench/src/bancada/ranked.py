@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from bancada.comparisons import SuiteRows, geometric_mean
+from bancada.comparisons import Mean, SuiteRows, geometric_mean
+from bancada.figures import say_bytes
 from bancada.outcomes import Kind, Said
 from bancada.rows import Row
 
@@ -20,8 +22,9 @@ def ranks(suite: SuiteRows) -> Said | None:
                     if row["status"] == "incorrect"})  # fmt: skip
     sizes = sorted({int(suite.axes[case]["world_size"]) for case in cases if "world_size" in suite.axes[case]})
     clauses = [_parity(suite, rows, wrong, sizes)]
-    clauses += [text for text in (_least(suite, cases), _step_times(suite, cases)) if text]
-    counted = Counter(outcome for _, _, outcome in _twins(suite, cases))
+    twins = _twins(suite, cases)
+    clauses += [text for text in (_least(suite, cases), _step_times(suite, twins)) if text]
+    counted = Counter(mean.outcome for _, _, mean in twins)
     kind: Kind = "tie"
     if not counted:
         kind = "no data"
@@ -73,31 +76,28 @@ def _least(suite: SuiteRows, cases: Iterable[str]) -> str:
     more = f" and sends {sent / usual:.2f}x its bytes a step" if sent and usual and alike else ""
     share = f"{kept[best] / kept[reference]:.2f}x {suite.entrants[reference].label}'s"
     return (f"On {suite.axes[case].get('world_size')} ranks {suite.entrants[best].label} keeps the least model state, "
-            f"{kept[best] / 2**20:.3g} MiB on the fullest rank ({share}){more}.")  # fmt: skip
+            f"{say_bytes(kept[best])} on the fullest rank ({share}){more}.")  # fmt: skip
 
 
-def _twins(suite: SuiteRows, cases: Sequence[str]) -> list[tuple[str, str, str]]:
-    """(ours, peer, outcome) for each of ours raced with a peer of the same technique, over the cases both ran."""
+def _twins(suite: SuiteRows, cases: Sequence[str]) -> list[tuple[str, str, Mean]]:
+    """(ours, peer, ratio of step times) for each of ours raced with a peer of the same technique, over common cases."""
     technique = {one: row["technique"] for case in cases for one, row in suite.cells[case].items()}
-    found: list[tuple[str, str, str]] = []
-    for mine in technique:
-        for other in technique:
-            if not suite.entrants[mine].ours or suite.entrants[other].ours or technique[mine] != technique[other]:
-                continue
-            raced = [case for case in cases if (case, mine, other) in suite.pairs]
-            if (mean := geometric_mean(suite.common(mine, other, raced))) is not None:
-                found.append((mine, other, mean.outcome))
+    found: list[tuple[str, str, Mean]] = []
+    for mine, other in itertools.product(technique, technique):
+        if not suite.entrants[mine].ours or suite.entrants[other].ours or technique[mine] != technique[other]:
+            continue
+        raced = [case for case in cases if (case, mine, other) in suite.pairs]
+        if (mean := geometric_mean(suite.common(mine, other, raced))) is not None:
+            found.append((mine, other, mean))
     return found
 
 
-def _step_times(suite: SuiteRows, cases: Sequence[str]) -> str:
-    parts = []
-    for mine, other, _ in _twins(suite, cases):
-        raced = [case for case in cases if (case, mine, other) in suite.pairs]
-        mean = geometric_mean(suite.common(mine, other, raced))
-        assert mean is not None, "twins are those that were compared"
-        parts.append(f"{suite.entrants[mine].label} {mean.value:.2f}x [{mean.low:.2f}, {mean.high:.2f}] "
-                     f"{suite.entrants[other].label}'s")  # fmt: skip
-    if not parts:
+def _step_times(suite: SuiteRows, twins: Sequence[tuple[str, str, Mean]]) -> str:
+    if not twins:
         return ""
+    label = {one: entrant.label for one, entrant in suite.entrants.items()}
+    parts = [
+        f"{label[mine]} {mean.value:.2f}x [{mean.low:.2f}, {mean.high:.2f}] {label[other]}'s"
+        for mine, other, mean in twins
+    ]
     return f"Step times in one race: {'; '.join(parts)}. Ranks that share cores say nothing of scaling."

@@ -166,8 +166,8 @@ def plain(x: Any) -> str:
 
 
 def lower(text: str) -> str:
-    """The text with a small first letter, for the middle of a sentence."""
-    return text[:1].lower() + text[1:]
+    """The text with a small first letter, for the middle of a sentence; a name in capitals (KL) stays."""
+    return text if text[1:2].isupper() else text[:1].lower() + text[1:]
 
 
 def holders(suite: SuiteRows, x: Any) -> tuple[str, ...]:

@@ -108,22 +108,16 @@ def validate(row: Mapping[str, Any]) -> None:
 
 
 def _check_words(row: Mapping[str, Any]) -> None:
-    if row["kind"] == "cell":
-        if row["status"] not in STATUSES:
-            raise RowError(f"status={row['status']!r}: allowed are {', '.join(STATUSES)}")
-        if row["status"] == "ok" and "time_s" not in row:
-            raise RowError("a cell of status ok needs time_s")
-        if row["status"] != "ok" and not row["reason"]:
-            raise RowError(f"a cell of status {row['status']} needs a reason")
-    if row["kind"] in ("trial", "curve"):
+    kind = row["kind"]
+    if kind in ("cell", "trial", "curve"):
         if row["status"] not in STATUSES:
             raise RowError(f"status={row['status']!r}: allowed are {', '.join(STATUSES)}")
         if row["status"] != "ok" and not row["reason"]:
-            raise RowError(f"a {row['kind']} of status {row['status']} needs a reason")
-    if row["kind"] == "contrast" and row["verdict"] not in OUTCOMES:
-        raise RowError(f"verdict={row['verdict']!r}: allowed are {', '.join(OUTCOMES)}")
-    if row["kind"] == "pair" and row["verdict"] not in VERDICTS:
-        raise RowError(f"verdict={row['verdict']!r}: allowed are {', '.join(VERDICTS)}")
+            raise RowError(f"a {kind} of status {row['status']} needs a reason")
+    if kind == "cell" and row["status"] == "ok" and "time_s" not in row:
+        raise RowError("a cell of status ok needs time_s")
+    if (allowed := {"pair": VERDICTS, "contrast": OUTCOMES}.get(kind)) and row["verdict"] not in allowed:
+        raise RowError(f"verdict={row['verdict']!r}: allowed are {', '.join(allowed)}")
 
 
 def _check_type(name: str, value: object, types: tuple[type, ...]) -> None:

@@ -61,6 +61,10 @@ class Settings:
                 f"least_rounds={self.least_rounds} and most_rounds={self.most_rounds}"
             )
 
+    def affordable(self, budget_s: float, round_s: float) -> int:
+        """Rounds of about `round_s` seconds that a budget pays for: the planned ones at most, the least in any case."""
+        return max(self.least_rounds, min(self.rounds, int(budget_s / max(round_s, 1e-9))))
+
 
 @dataclass(frozen=True)
 class JobCase:

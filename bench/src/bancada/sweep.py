@@ -252,10 +252,21 @@ def _cases(
 
 
 START_S = 8.0
+EFFICIENCY = 0.35  # of the matrix-product ceiling, for whoever computes
 SCREEN_CALLS = 8
 CALL_OVERHEAD_S = 0.3
 ORACLE_CALLS = 6  # float64, and the plain computation for the limits
 OTHER_KINDS = {"training": "bancada.training.estimate", "ranks": "bancada.ranks.estimate"}  # they guess for themselves
+
+
+def call_s(planned: Planned, flops_per_s: float) -> float:
+    """A guess of one call's seconds (a training suite: one update's), from its work alone."""
+    return planned.suite.work(planned.case).flops / max(flops_per_s * EFFICIENCY, 1.0)
+
+
+def able_on(planned: Planned, device: Device) -> list[str]:
+    """The planned contenders that say nothing against running there."""
+    return [name for name in planned.contenders if planned.suite.contender(name).supports(planned.case, device) is None]
 
 
 def estimate_s(planned: Planned, settings: Settings, flops_per_s: float, device: Device) -> float:
@@ -263,9 +274,8 @@ def estimate_s(planned: Planned, settings: Settings, flops_per_s: float, device:
     if planned.suite.kind in OTHER_KINDS:
         guess = importlib.import_module(OTHER_KINDS[planned.suite.kind]).estimate_s
         return float(guess(planned, settings, flops_per_s, device))
-    call = planned.suite.work(planned.case).flops / max(flops_per_s * 0.35, 1.0)
-    able = [name for name in planned.contenders if planned.suite.contender(name).supports(planned.case, device) is None]
+    call, able = call_s(planned, flops_per_s), able_on(planned, device)
     round_s = max(len(able), 1) * max(call, settings.sample_s)
-    rounds = max(settings.least_rounds, min(settings.rounds, int(planned.budget_s / round_s)))
+    rounds = settings.affordable(planned.budget_s, round_s)
     screening = len(able) * (SCREEN_CALLS * call + CALL_OVERHEAD_S)
     return rounds * round_s + screening + ORACLE_CALLS * call

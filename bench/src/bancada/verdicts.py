@@ -6,16 +6,15 @@ import itertools
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from bancada import outcomes, ranked, regions
 from bancada.clauses import against_words, clause, median_ratio, share, times, top_cases
 from bancada.comparisons import MOST_CASES, SuiteRows, geometric_mean, joint, suites
 from bancada.figures import figures_of_its_own
+from bancada.outcomes import Kind
 from bancada.regions import cases_at, lower, where
 from bancada.rows import Row
-
-Kind = Literal["win", "tie", "not decided", "peer wins", "only ours", "no data"]
 
 
 @dataclass(frozen=True)

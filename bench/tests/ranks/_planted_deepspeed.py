@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import torch
+from _counted import Run
 from torch import nn
 
 from bancada.ranks import Ranks, RanksContender, RanksSuite
 from bancada.suite import Axis, Case, Technique, Tensors, Work
 
 
-class Engine:
+class Engine(Run):
     """Steps of a single layer."""
 
     def __init__(self, inputs: Tensors) -> None:
@@ -22,21 +21,11 @@ class Engine:
         optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
         self.engine, *_ = deepspeed.initialize(model=layer, optimizer=optimizer, config=config)
 
-    def step(self) -> None:
+        super().__init__(self._update)
+
+    def _update(self) -> None:
         self.engine.backward(self.engine(self.x).square().mean())
         self.engine.step()
-
-    def reset(self) -> None:
-        pass
-
-    def outputs(self) -> Tensors:
-        return {}
-
-    def state_bytes(self) -> Mapping[str, int]:
-        return {}
-
-    def close(self) -> None:
-        pass
 
 
 def _build(case: Case, inputs: Tensors, ranks: Ranks) -> Engine:

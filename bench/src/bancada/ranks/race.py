@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from bancada import stats
-from bancada.race import LOOKS, set_loops
+from bancada.race import next_goal, set_loops
 from bancada.ranks.control import Control
 from bancada.ranks.declare import RankRun, RanksContender
 from bancada.settings import Settings
@@ -63,8 +63,7 @@ class Race:
         self._random = random.Random(settings.seed)
         self._deadline = time.perf_counter() + budget_s
         set_loops(self.entrants, settings.sample_s)
-        cost = sum(entrant.estimate_s * entrant.loops for entrant in self.entrants)
-        self._goal = max(settings.least_rounds, min(settings.rounds, int(budget_s / max(cost, 1e-9))))
+        self._goal = settings.affordable(budget_s, sum(one.estimate_s * one.loops for one in self.entrants))
 
     def run(self) -> None:
         """Races to the end; every rank leaves with the same samples."""
@@ -74,7 +73,8 @@ class Race:
         try:
             while self.rounds < self._goal:
                 self._leg()
-                self._goal = self._control.decide(self._next_goal())
+                further = next_goal(self.rounds, self._settings, self._deadline, self.comparisons)
+                self._goal = self._control.decide(further)  # rank 0's
         finally:
             if collecting:
                 gc.enable()
@@ -104,14 +104,6 @@ class Race:
             step()
         self._synchronise()
         return time.perf_counter() - start
-
-    def _next_goal(self) -> int:
-        """Rank 0 decides: on while undecided, within cap and budget. It looks a few times only."""
-        most, planned = self._settings.most_rounds, self._settings.rounds
-        over = self.rounds >= most or time.perf_counter() > self._deadline or len(self.entrants) < 2
-        if over or all(comparison.decided for comparison in self.comparisons()):
-            return self.rounds
-        return min(most, self.rounds + max(1, (most - planned) // LOOKS))
 
     def times_of(self, entrant: Entrant) -> stats.Floats:
         """Seconds a step of one entrant, by round."""

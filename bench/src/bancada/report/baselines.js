@@ -19,18 +19,16 @@ function sameVerdict([here, recorded]) {
 }
 
 function besideTable(pairs) {
-  const between = (low, high) => (low == null ? "" : `[${digits(low)}, ${digits(high)}]`);
   const finals = unique(pairs.flatMap(([c]) => Object.keys(c).filter((n) => /^measure\.final\.[^.]+$/.test(n))));
   const [size, unit] = scaled(median(pairs.map(([c]) => c.time_s)) || 1, TIME);
-  const aside = (show) => ({ title: "interval", beside: true, value: () => null, show });
   const columns = [
     { title: "contender", value: ([c]) => c.label, show: ([c]) => chip(c) },
     { title: "suite", value: ([c]) => c.suite, show: ([c]) => c.suite },
     { title: "case", value: ([c]) => c.case, show: ([c]) => c.case },
     { title: "speed here", unit: "x reference", figures: true, value: ([c]) => (c.reference ? null : c.speed?.value) },
-    aside(([c]) => (c.speed && !c.reference ? between(c.speed.low, c.speed.high) : "")),
+    intervalColumn(([c]) => (c.speed && !c.reference ? between(c.speed.low, c.speed.high) : "")),
     { title: "recorded", unit: "x reference", figures: true, value: ([, r]) => r.speed },
-    aside(([, r]) => between(r.speed_low, r.speed_high)),
+    intervalColumn(([, r]) => between(r.speed_low, r.speed_high)),
     { title: "the two", value: sameVerdict, show: (pair) => sameVerdict(pair) || "" },
     { title: "time here", unit, figures: true, size, value: ([c]) => c.time_s },
     { title: "recorded", unit, figures: true, size, value: ([, r]) => r.time_s },

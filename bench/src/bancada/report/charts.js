@@ -218,6 +218,45 @@ function apart(wanted, gap, low, high) {
   return out;
 }
 
+const labelRoom = (names, width) => Math.min(Math.max(...names.map((name) => measure(name)), 20) + 16, width * 0.36);
+function endLabels(ends, range, inner, room, look) {
+  // Names at the right ends of lines, kept apart: `ends` are {cell, name, x, y}, x and y in their axes' own units.
+  const wanted = ends.map(({ y }) => inner * (1 - (y - range[0]) / (range[1] - range[0])));
+  const placed = apart(wanted, 14, 6, inner - 4);
+  return ends.map(({ cell, name, x, y }, i) => ({
+    x,
+    y,
+    text: plain(fit(name, room - 12)),
+    showarrow: false,
+    xanchor: "left",
+    xshift: 9,
+    yshift: wanted[i] - placed[i],
+    font: { size: 12, color: textColor(styleOf(cell).color, look) },
+  }));
+}
+function band(xs, lows, highs, color) {
+  // The area between two lines.
+  return {
+    x: [...xs, ...[...xs].reverse()],
+    y: [...highs, ...[...lows].reverse()],
+    mode: "lines",
+    fill: "toself",
+    fillcolor: fade(color, 0.18),
+    line: { width: 0 },
+    hoverinfo: "skip",
+  };
+}
+const nameRoom = (cells, width) => Math.min(Math.max(...cells.map((c) => measure(c.label)), 20) + 14, width * 0.42);
+function nameAxis(look, cells, room, more) {
+  // A vertical axis with a contender's name at each whole number.
+  return axis(look, {
+    tickvals: cells.map((_, i) => i),
+    ticktext: cells.map((c) => plain(fit(c.label, room - 14))),
+    tickfont: { size: 12, color: look.ink },
+    ...more,
+  });
+}
+
 function hover(cell, extra = []) {
   // What a point says: who, where, how much, from how many samples, which row.
   const lines = [`<b>${plain(cell.label)}</b>`, plain(cell.case)];

@@ -72,9 +72,10 @@ for (const cell of CELLS) {
 const axisInfo = (suite, name) =>
   (SUITES.get(suite)?.axes || []).find((axis) => axis.name === name) || { name, unit: "", scale: "" };
 
+const pairOf = (a, b) => PAIRS.get([a.run, a.device, a.suite, a.case, a.contender, b.contender].join(KEY));
 function compare(a, b) {
   // time(a)/time(b) of two cells of one case: their paired rounds, else their two intervals.
-  const found = PAIRS.get([a.run, a.device, a.suite, a.case, a.contender, b.contender].join(KEY));
+  const found = pairOf(a, b);
   if (found || a === b) return found;
   const low = (a.time_low_s ?? a.time_s) / (b.time_high_s ?? b.time_s),
     high = (a.time_high_s ?? a.time_s) / (b.time_low_s ?? b.time_s);
@@ -196,8 +197,7 @@ const sayError = (e) =>
 const sayShare = (s) => (s == null ? "not measured" : `${s >= 0.1 ? (s * 100).toFixed(0) : (s * 100).toPrecision(2)}%`);
 const sayInterval = (say, value, low, high) => `${say(value)} [${say(low ?? value)}, ${say(high ?? value)}]`;
 const sayTiming = (cell) => sayInterval(sayTime, cell.time_s, cell.time_low_s, cell.time_high_s);
-const undecided = (pair) =>
-  pair.verdict === LEVEL && !(pair.low > 1 / WORTH_NAMING && pair.high < WORTH_NAMING);
+const undecided = (pair) => pair.verdict === LEVEL && !(pair.low > 1 / WORTH_NAMING && pair.high < WORTH_NAMING);
 const linked = (pair) => (pair.verdict !== LEVEL ? "than" : undecided(pair) ? "against" : "with");
 function sayVerdict(pair) {
   // "1.60x faster", of a against b.

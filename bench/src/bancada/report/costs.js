@@ -1,60 +1,66 @@
 // What it costs: time against memory or error at one case. And the roofline: rate against work a byte.
 
-const MARGINS = { l: 58, r: 16, t: 10, b: 44 };
+const MARGINS = { l: 66, r: 16, t: 10, b: 44 };
 
-function costs(cells, yMetric) {
-  // Filled where nothing else is as good in time, memory and error at once.
-  const shown = drawable(cells, yMetric);
-  const best = front(measured(cells));
-  const xRange = span(
-    shown.flatMap((c) => [METRICS.time.low(c), METRICS.time.high(c)]),
-    0.5,
-    0.14,
-  );
-  const yRange = span(shown.map(yMetric.get), yMetric === METRICS.error ? 1.2 : 0.6, 0.16);
+function scatter(shown, x, y, { xRange, yRange, best, xTitle, say = () => [] }) {
+  // Each contender a point with its intervals, filled where it is among `best`.
+  const at = (value, metric) => (metric.linear ? value : log(value)); // in the axis's own units
+  const share = (cell, metric, range) => (at(metric.get(cell), metric) - range[0]) / (range[1] - range[0]);
+  const uncertain = (cell, metric) =>
+    metric.high(cell) > metric.low(cell) ? interval([cell], metric, styleOf(cell).color) : undefined;
   return (width, height, look) => {
     const inner = [width - MARGINS.l - MARGINS.r, height - MARGINS.t - MARGINS.b];
-    const share = (value, range) => (log(value) - range[0]) / (range[1] - range[0]);
     const places = shown.map((c) => [
-      inner[0] * share(c.time_s, xRange),
-      inner[1] * (1 - share(yMetric.get(c), yRange)),
+      inner[0] * share(c, x, xRange),
+      inner[1] * (1 - share(c, y, yRange)),
       measure(c.label),
     ]);
     const spots = labelSpots(places, inner);
     const traces = shown.map((cell) => {
       const { color, symbol } = styleOf(cell);
       return {
-        x: [cell.time_s],
-        y: [yMetric.get(cell)],
+        x: [x.get(cell)],
+        y: [y.get(cell)],
         mode: "markers",
         marker: { color: best.has(cell) ? color : look.paper, symbol, size: 11, line: { color, width: 2 } },
-        error_x: interval([cell], METRICS.time, color),
+        error_x: uncertain(cell, x),
+        error_y: uncertain(cell, y),
         customdata: [cell.index],
-        hovertext: [hover(cell)],
+        hovertext: [hover(cell, say(cell))],
         hoverinfo: "text",
       };
     });
     const layout = baseLayout(look, { margin: MARGINS });
     layout.annotations = shown.map((cell, i) => ({
-      x: log(cell.time_s),
-      y: log(yMetric.get(cell)),
+      x: at(x.get(cell), x),
+      y: at(y.get(cell), y),
       text: plain(cell.label),
       showarrow: false,
       xshift: spots[i][0],
       yshift: -spots[i][1],
       font: { size: 12, color: textColor(styleOf(cell).color, look) },
     }));
-    const title = axisTitle("time a call (further left is better)", look);
-    layout.xaxis = axis(look, {
-      type: "log",
-      range: xRange,
-      ...ticks(xRange, tickTime, 10, Math.floor(inner[0] / 62)),
-      title,
-      tickangle: 0,
-    });
-    layout.yaxis = axis(look, { type: "log", range: yRange, ...ticks(yRange, yMetric.tick, yMetric.base) });
+    layout.xaxis = valueAxis(look, x, xRange, Math.floor(inner[0] / 62), { title: axisTitle(xTitle, look) });
+    layout.yaxis = valueAxis(look, y, yRange, 7);
     return { traces, layout };
   };
+}
+function valueAxis(look, metric, range, most, more = {}) {
+  // A linear or logarithmic axis of a metric.
+  if (metric.linear) return axis(look, { range, nticks: most, tickangle: 0, ...more });
+  return axis(look, { type: "log", range, ...ticks(range, metric.tick, metric.base, most), tickangle: 0, ...more });
+}
+
+function costs(cells, yMetric) {
+  // Filled where nothing else is as good in time, memory and error at once.
+  const shown = drawable(cells, yMetric);
+  const times = shown.flatMap((c) => [METRICS.time.low(c), METRICS.time.high(c)]);
+  return scatter(shown, METRICS.time, yMetric, {
+    xRange: span(times, 0.5, 0.14),
+    yRange: span(shown.map(yMetric.get), yMetric === METRICS.error ? 1.2 : 0.6, 0.16),
+    best: front(measured(cells)),
+    xTitle: "time a call (further left is better)",
+  });
 }
 
 function overlap(a, b) {

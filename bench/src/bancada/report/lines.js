@@ -41,16 +41,7 @@ function lineTraces(points, x, metric, small) {
     .filter((stretch) => stretch.length > 1)
     .map((stretch) => {
       const places = stretch.map((c) => x.at(c.axes[x.name]));
-      const back = [...stretch].reverse();
-      return {
-        x: [...places, ...[...places].reverse()],
-        y: [...stretch.map(metric.high), ...back.map(metric.low)],
-        mode: "lines",
-        fill: "toself",
-        fillcolor: fade(style.color, 0.18),
-        line: { width: 0 },
-        hoverinfo: "skip",
-      };
+      return band(places, stretch.map(metric.low), stretch.map(metric.high), style.color);
     });
   const speed = ({ speed: { value, low, high } }) => [
     `${sayInterval(sayRatio, value, low, high)} the reference's speed`,
@@ -78,21 +69,11 @@ function lines(cells, xName, metric, range, small = false) {
   const ends = series.map((points) => points.filter(Boolean).pop());
   const names = ends.map((c) => (c.axes[xName] === x.last ? c.label : `${c.label}, to ${sayValue(c.axes[xName])}`));
   return (width, height, look) => {
-    const room = Math.min(Math.max(...names.map((n) => measure(n)), 20) + 16, width * 0.36);
+    const room = labelRoom(names, width);
     const layout = baseLayout(look, { margin: { l: 58, r: room, t: 8, b: small ? 38 : 44 } });
     const inner = height - layout.margin.t - layout.margin.b;
-    const wanted = ends.map((c) => inner * (1 - (log(metric.get(c)) - range[0]) / (range[1] - range[0])));
-    const placed = apart(wanted, 14, 6, inner - 4);
-    layout.annotations = ends.map((cell, i) => ({
-      x: x.place(x.last),
-      y: log(metric.get(cell)),
-      text: plain(fit(names[i], room - 12)),
-      showarrow: false,
-      xanchor: "left",
-      xshift: 9,
-      yshift: wanted[i] - placed[i],
-      font: { size: 12, color: textColor(styleOf(cell).color, look) },
-    }));
+    const placed = ends.map((cell, i) => ({ cell, name: names[i], x: x.place(x.last), y: log(metric.get(cell)) }));
+    layout.annotations = endLabels(placed, range, inner, room, look);
     layout.xaxis = xAxis(x, width - 58 - room, look);
     layout.yaxis = axis(look, { type: "log", range, ...ticks(range, metric.tick, metric.base) });
     const even = { type: "line", xref: "paper", x0: 0, x1: 1, y0: 1, y1: 1, line: { color: look.muted, width: 1 } };
@@ -108,7 +89,7 @@ function dots(cells, metric, range) {
   const worstFirst = metric === METRICS.speed ? 1 : -1;
   const shown = drawable(cells, metric).sort((a, b) => worstFirst * (metric.get(a) - metric.get(b)));
   return (width, height, look) => {
-    const room = Math.min(Math.max(...shown.map((c) => measure(c.label)), 20) + 14, width * 0.42);
+    const room = nameRoom(shown, width);
     const traces = shown.map((cell, place) => ({
       x: [metric.get(cell)],
       y: [place],
@@ -126,12 +107,7 @@ function dots(cells, metric, range) {
     const layout = baseLayout(look, { margin: { l: room, r: 20, t: 8, b: 34 } });
     const most = Math.floor((width - room - 20) / 62);
     layout.xaxis = axis(look, { type: "log", range, ...ticks(range, metric.tick, metric.base, most), tickangle: 0 });
-    layout.yaxis = axis(look, {
-      tickvals: shown.map((_, i) => i),
-      ticktext: shown.map((c) => plain(fit(c.label, room - 14))),
-      range: [-0.5, shown.length - 0.2],
-      tickfont: { size: 12, color: look.ink },
-    });
+    layout.yaxis = nameAxis(look, shown, room, { range: [-0.5, shown.length - 0.2] });
     return { traces, layout };
   };
 }

@@ -27,11 +27,6 @@ function linearSpan(values, margin = 0.08) {
   const room = (high - low) * margin || Math.abs(high) * 0.05 || 1;
   return [low - room, high + room];
 }
-function valueAxis(look, metric, range, most, more = {}) {
-  // A linear or logarithmic axis of a metric.
-  if (metric.linear) return axis(look, { range, nticks: most, tickangle: 0, ...more });
-  return axis(look, { type: "log", range, ...ticks(range, metric.tick, metric.base, most), tickangle: 0, ...more });
-}
 const rangeOf = (cells, metric) => {
   const values = cells.flatMap((c) => [metric.low(c), metric.get(c), metric.high(c)]).filter((v) => v != null);
   return metric.linear ? linearSpan(values) : span(values, 0.5, 0.12);
@@ -39,66 +34,28 @@ const rangeOf = (cells, metric) => {
 const has = (cells, metric) =>
   measured(cells).filter((c) => Number.isFinite(metric.get(c)) && (metric.linear || metric.get(c) > 0));
 
-function scatter(cells, x, y, xTitle, yTitle, better) {
-  // Each contender a point with both its intervals; `better(a, b)` tells whom to fill: those nobody beats in both.
-  const shown = has(has(cells, x), y);
-  const [xRange, yRange] = [rangeOf(shown, x), rangeOf(shown, y)];
-  const best = new Set(shown.filter((c) => !shown.some((other) => other !== c && better(other, c))));
-  const place = (value, range, metric) => ((metric.linear ? value : log(value)) - range[0]) / (range[1] - range[0]);
-  return (width, height, look) => {
-    const margin = { l: 66, r: 16, t: 10, b: 44 };
-    const inner = [width - margin.l - margin.r, height - margin.t - margin.b];
-    const spots = labelSpots(
-      shown.map((c) => [
-        inner[0] * place(x.get(c), xRange, x),
-        inner[1] * (1 - place(y.get(c), yRange, y)),
-        measure(c.label),
-      ]),
-      inner,
-    );
-    const traces = shown.map((cell) => {
-      const { color, symbol } = styleOf(cell);
-      return {
-        x: [x.get(cell)],
-        y: [y.get(cell)],
-        mode: "markers",
-        marker: { color: best.has(cell) ? color : look.paper, symbol, size: 11, line: { color, width: 2 } },
-        error_x: interval([cell], x, color),
-        error_y: interval([cell], y, color),
-        customdata: [cell.index],
-        hovertext: [hover(cell, [`${xTitle}: ${x.say(x.get(cell))}`, `${yTitle}: ${y.say(y.get(cell))}`])],
-        hoverinfo: "text",
-      };
-    });
-    const layout = baseLayout(look, { margin });
-    layout.annotations = shown.map((cell, i) => ({
-      x: x.linear ? x.get(cell) : log(x.get(cell)),
-      y: y.linear ? y.get(cell) : log(y.get(cell)),
-      text: plain(cell.label),
-      showarrow: false,
-      xshift: spots[i][0],
-      yshift: -spots[i][1],
-      font: { size: 12, color: textColor(styleOf(cell).color, look) },
-    }));
-    layout.xaxis = valueAxis(look, x, xRange, Math.floor(inner[0] / 66), { title: axisTitle(xTitle, look) });
-    layout.yaxis = valueAxis(look, y, yRange, 7);
-    return { traces, layout };
-  };
-}
 function inBoth(x, y) {
   // Whether a is nowhere worse than b in x (lower is better) and y, and somewhere better.
   const gain = (metric, a, b) => (metric.higher ? metric.get(a) - metric.get(b) : metric.get(b) - metric.get(a));
   return (a, b) => gain(x, a, b) >= 0 && gain(y, a, b) >= 0 && gain(x, a, b) + gain(y, a, b) > 0;
 }
 function scatterFigure(cells, x, y, caption, xTitle, yTitle) {
+  // Two figures of a case; filled are those whom nobody beats in both.
   const figure = el("figure", {}, el("figcaption", {}, caption));
-  if (has(has(cells, x), y).length)
-    addChart(figure, {
-      height: 290,
-      label: `${caption} at ${cells[0].case}`,
-      draw: scatter(cells, x, y, xTitle, yTitle, inBoth(x, y)),
-    });
-  else figure.append(empty("No row here carries both figures."));
+  const shown = has(has(cells, x), y);
+  if (!shown.length) {
+    figure.append(empty("No row here carries both figures."));
+    return figure;
+  }
+  const better = inBoth(x, y);
+  const draw = scatter(shown, x, y, {
+    xRange: rangeOf(shown, x),
+    yRange: rangeOf(shown, y),
+    best: new Set(shown.filter((c) => !shown.some((other) => other !== c && better(other, c)))),
+    xTitle,
+    say: (c) => [`${xTitle}: ${x.say(x.get(c))}`, `${yTitle}: ${y.say(y.get(c))}`],
+  });
+  addChart(figure, { height: 290, label: `${caption} at ${cells[0].case}`, draw });
   return figure;
 }
 
@@ -138,10 +95,5 @@ function measureColumns(suite, cells) {
   // The columns of a suite's own figures, for the table of all its cells.
   return metricsOf(suite)
     .filter((m) => cells.some((c) => c[`measure.${m.name}`] != null))
-    .map((m) => {
-      const get = (c) => (c.status === "ok" ? c[`measure.${m.name}`] : null);
-      if (m.unit !== "bytes") return { title: m.title, unit: m.unit, figures: true, value: get };
-      const [size, unit] = scaled(median(cells.map(get).filter((v) => v > 0)) || 1, BYTES);
-      return { title: m.title, unit, figures: true, size, value: get };
-    });
+    .map((m) => amount(m.title, cells, (c) => c[`measure.${m.name}`], m.unit === "bytes" ? BYTES : m.unit));
 }

@@ -6,7 +6,7 @@ function bars(cells, parts, say) {
   const shown = measured(cells).sort((a, b) => total(a) - total(b));
   const most = Math.max(...shown.map(total), 1);
   return (width, height, look) => {
-    const room = Math.min(Math.max(...shown.map((c) => measure(c.label)), 20) + 14, width * 0.42);
+    const room = nameRoom(shown, width);
     const traces = parts.map(([name, title], i) => ({
       type: "bar",
       orientation: "h",
@@ -29,13 +29,7 @@ function bars(cells, parts, say) {
       font: { size: 12, color: look.ink },
     }));
     layout.xaxis = axis(look, { range: [0, most * 1.02], showticklabels: false, showgrid: false });
-    layout.yaxis = axis(look, {
-      tickvals: shown.map((_, i) => i),
-      ticktext: shown.map((c) => plain(fit(c.label, room - 14))),
-      tickfont: { size: 12, color: look.ink },
-      showgrid: false,
-      range: [-0.6, shown.length - 0.4],
-    });
+    layout.yaxis = nameAxis(look, shown, room, { showgrid: false, range: [-0.6, shown.length - 0.4] });
     return { traces, layout };
   };
 }
@@ -56,111 +50,63 @@ function barFigure(cells, parts, caption) {
   });
   return figure;
 }
-function partsOf(cells, prefix, suffix = "") {
-  // The fields `prefix*suffix` that any of these rows carries above 0, as [name, title].
-  const names = unique(
-    measured(cells).flatMap((c) =>
-      Object.keys(c).filter((n) => n.startsWith(prefix) && n.endsWith(suffix) && c[n] > 0),
-    ),
+function fieldsOf(cells, prefix, suffix = "") {
+  // The fields `prefix*suffix` that any of these rows carries, as [name, title].
+  const names = measured(cells).flatMap((c) =>
+    Object.keys(c).filter((n) => n.startsWith(prefix) && n.endsWith(suffix)),
   );
-  return names
+  return unique(names)
     .map((n) => [n, n.slice(prefix.length, n.length - suffix.length).replace(/_/g, "-")])
     .filter(([, title]) => title);
 }
+const partsOf = (cells, prefix, suffix) =>
+  fieldsOf(cells, prefix, suffix).filter(([name]) => measured(cells).some((c) => c[name] > 0));
 
 // What all ranks hand over together is a sum of the others, and no part beside them.
 const commParts = (cells) =>
   partsOf(cells, "measure.comm.", ".bytes").filter(([name]) => name !== "measure.comm.all_ranks.bytes");
 
-function rankedCase(suite, cells) {
-  const ok = measured(cells);
-  const box = el("div", { class: "facet", "data-case": cells[0].case }, el("h5", {}, caseWords(suite, cells)));
-  if (!ok.length) return el("div", { class: "facet" }, box, gaps(cells, "", "Nothing was measured: "));
-  box.append(
-    el("div", { class: "two" }, [
-      barFigure(cells, partsOf(cells, "measure.bytes."), "Held by the fullest rank"),
-      barFigure(cells, commParts(cells), "Handed to collectives in a step, a rank"),
-    ]),
-  );
-  const twins = groups(ok, (c) => c.technique).filter((one) => one.some((c) => c.ours) && one.some((c) => !c.ours));
-  const said = twins.flatMap((one) =>
-    one
-      .filter((c) => c.ours)
-      .flatMap((mine) =>
-        one
-          .filter((c) => !c.ours)
-          .map((peer) => [
-            mine,
-            peer,
-            PAIRS.get([mine.run, mine.device, mine.suite, mine.case, mine.contender, peer.contender].join(KEY)),
-          ]),
-      ),
-  );
-  const raced = said.filter(([, , pair]) => pair);
-  if (raced.length)
-    box.append(
-      el(
-        "p",
-        { class: "note" },
-        el("b", {}, "Step times, in the same rounds: "),
-        raced
-          .map(
-            ([mine, peer, pair]) =>
-              `${mine.label} ${sayInterval(sayRatio, pair.ratio, pair.low, pair.high)} ${peer.label}'s`,
-          )
-          .join("; "),
-        ".",
-      ),
-    );
-  box.append(...[gaps(cells, ""), rankTable(cells)].filter(Boolean));
-  return box;
+function stepTimes(ok) {
+  // Ours against the peers of the same technique, where they were raced; null where none was.
+  const said = ok
+    .filter((mine) => mine.ours)
+    .flatMap((mine) => ok.filter((peer) => !peer.ours && peer.technique === mine.technique).map((peer) => [mine, peer]))
+    .map(([mine, peer]) => [mine, peer, pairOf(mine, peer)])
+    .filter(([, , pair]) => pair)
+    .map(([mine, peer, p]) => `${mine.label} ${sayInterval(sayRatio, p.ratio, p.low, p.high)} ${peer.label}'s`);
+  if (!said.length) return null;
+  return el("p", { class: "note" }, el("b", {}, "Step times, in the same rounds: "), `${said.join("; ")}.`);
+}
+
+function rankedCase(cells) {
+  const figures = [
+    barFigure(cells, partsOf(cells, "measure.bytes."), "Held by the fullest rank"),
+    barFigure(cells, commParts(cells), "Handed to collectives in a step, a rank"),
+  ];
+  return [el("div", { class: "two" }, figures), stepTimes(measured(cells)), gaps(cells, ""), rankTable(cells)];
 }
 
 function rankTable(cells) {
-  const ok = measured(cells);
-  const [timeSize, timeUnit] = scaled(median(ok.map((c) => c.time_s)) || 1, TIME);
-  const figure = (title, name, units) => {
-    const values = ok.map((c) => c[name]).filter((v) => v > 0);
-    const [size, unit] = units ? scaled(median(values) || 1, units) : [1, ""];
-    return { title, unit, figures: true, size, value: (c) => (c.status === "ok" ? c[name] : null) };
-  };
-  const open = (cell) =>
-    button(
-      chip(cell),
-      (event) => {
-        event.stopPropagation();
-        showCell(cell);
-      },
-      { class: "link" },
-    );
+  const number = (title, name, units) => amount(title, cells, (c) => c[name], units);
   const calls = (c) =>
     partsOf([c], "measure.comm.", ".calls")
       .map(([name, title]) => `${c[name]} ${title}`)
       .join(", ");
-  const peaks = ok.flatMap((c) => Object.keys(c).filter((n) => /^measure\.rank\d+\.peak_bytes$/.test(n)));
+  const peaks = fieldsOf(cells, "measure.rank", ".peak_bytes").sort();
   const columns = [
-    { title: "contender", value: (c) => c.label, show: open },
+    CONTENDER_COLUMN,
     {
       title: "difference to one process",
       unit: "of the norm",
       value: (c) => c.error_rel,
       show: (c) => (c.error_rel == null ? "" : sayError(c.error_rel)),
     },
-    { ...figure("step, slowest rank", "time_s"), unit: timeUnit, size: timeSize },
-    {
-      title: "interval",
-      beside: true,
-      value: () => null,
-      show: (c) =>
-        c.status === "ok" ? `[${digits(c.time_low_s / timeSize)}, ${digits(c.time_high_s / timeSize)}]` : "",
-    },
-    figure("peak, fullest rank", "peak_bytes", BYTES),
-    ...unique(peaks)
-      .sort()
-      .map((name) => figure(`peak, ${name.split(".")[1].replace("rank", "rank ")}`, name, BYTES)),
-    figure("collectives", "measure.comm.bytes", BYTES),
+    ...timeColumns("step, slowest rank", cells),
+    number("peak, fullest rank", "peak_bytes", BYTES),
+    ...peaks.map(([name, rank]) => number(`peak, rank ${rank}`, name, BYTES)),
+    number("collectives", "measure.comm.bytes", BYTES),
     { title: "calls a step", value: calls, show: calls },
-    { title: "status", value: (c) => c.status, show: statusMark },
+    STATUS_COLUMN,
   ];
   return sortable(columns, cells, {
     caption: `${cells.length} cells; click a row for its samples and command`,
@@ -169,42 +115,19 @@ function rankTable(cells) {
 }
 
 function ranksSection(suite, cells) {
-  const section = el("section", { class: "suite", "data-suite": suite.id }, el("h3", {}, suite.title || suite.id));
-  if (suite.question) section.append(el("p", { class: "question" }, suite.question));
-  const shared = unique(
-    measured(cells)
-      .map((c) => c["note.ranks"])
-      .filter(Boolean),
-  );
-  if (shared.length)
-    section.append(
-      el(
-        "p",
-        { class: "caution" },
-        el("b", {}, "Not scaling: "),
-        `${shared.join("; ")}. Step times compare ways of doing the same work in one race; they do not say what more devices bring.`,
-      ),
-    );
-  if (!measured(cells).length) {
-    section.append(empty("No cell of this suite was measured, so there is nothing to draw."), gaps(cells, "", "Why: "));
-    return section;
-  }
-  const cases = groups(cells, (c) => c.caseKey).sort((a, b) => measured(b).length - measured(a).length);
-  section.append(
-    moreOf(cases, MOST_PANELS, "cases", (some) =>
-      el(
-        "div",
-        {},
-        some.map((one) => rankedCase(suite, one)),
-      ),
-    ),
-  );
+  const section = sectionOf(suite, cells);
+  const ok = measured(cells);
+  if (!ok.length) return section;
+  const shared = unique(ok.map((c) => c["note.ranks"]).filter(Boolean));
+  const said = `${shared.join("; ")}. Step times compare ways of doing the same work in one race; they do not say what more devices bring.`;
+  if (shared.length) section.append(el("p", { class: "caution" }, el("b", {}, "Not scaling: "), said));
+  section.append(caseByCase(suite, cells, rankedCase));
   return section;
 }
 
 function ranksCard(host, suite, cells) {
-  // What the fullest rank keeps, at the case with most to say.
-  const [one] = groups(cells, (c) => c.caseKey).sort((a, b) => measured(b).length - measured(a).length);
+  // What the fullest rank holds, at the case with most to say.
+  const [one] = fullestFirst(cells);
   const parts = partsOf(one, "measure.bytes.");
   if (parts.length) host.append(barFigure(one, parts, `Held by the fullest rank, ${one[0].case}`));
 }

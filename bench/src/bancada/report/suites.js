@@ -32,18 +32,35 @@ function chooseX(suite, cells) {
   return Object.keys(cells[0].axes).find((name) => several(name) && numbers(name)) || "";
 }
 
-function suiteSection(suite, cells) {
+function sectionOf(suite, cells) {
+  // A suite's heading; where nothing was measured, why, and then nothing can be drawn below it.
   const question = suite.question ? el("p", { class: "question" }, suite.question) : null;
-  const section = el(
-    "section",
-    { class: "suite", "data-suite": suite.id },
-    el("h3", {}, suite.title || suite.id),
-    question,
-  );
-  if (!measured(cells).length) {
+  const heading = el("h3", {}, suite.title || suite.id);
+  const section = el("section", { class: "suite", "data-suite": suite.id }, heading, question);
+  if (!measured(cells).length)
     section.append(empty("No cell of this suite was measured, so there is nothing to draw."), gaps(cells, "", "Why: "));
-    return section;
-  }
+  return section;
+}
+// The cells by case, the case with most to say first.
+const fullestFirst = (cells) => groups(cells, (c) => c.caseKey).sort((a, b) => measured(b).length - measured(a).length);
+const caseWords = (suite, cells) =>
+  Object.entries(cells[0].axes)
+    .map(([name, value]) => sayAxis(name, value))
+    .filter(Boolean)
+    .join(", ");
+function caseByCase(suite, cells, draw) {
+  // A facet for each case, with its heading; `draw` gives what is in it.
+  const facet = (one) => {
+    const heading = el("h5", {}, caseWords(suite, one));
+    const inside = measured(one).length ? draw(one) : [gaps(one, "", "Nothing was measured: ")];
+    return el("div", { class: "facet", "data-case": one[0].case }, heading, inside);
+  };
+  return moreOf(fullestFirst(cells), MOST_PANELS, "cases", (some) => el("div", {}, some.map(facet)));
+}
+
+function suiteSection(suite, cells) {
+  const section = sectionOf(suite, cells);
+  if (!measured(cells).length) return section;
   const xName = chooseX(suite, cells);
   const { facets, varying, fixed } = facetsOf(cells, xName);
   const reference = withSpeed(cells);

@@ -119,55 +119,60 @@ function statusMark(cell) {
   return el("span", { class: `status ${statusClass(cell.status)}`, title: cell.reason || "" }, text);
 }
 
+function opener(cell) {
+  // A contender's name, which opens its row.
+  const open = (event) => {
+    event.stopPropagation(); // the row would open it again
+    showCell(cell);
+  };
+  return button(chip(cell), open, { class: "link" });
+}
+const CONTENDER_COLUMN = { title: "contender", value: (c) => c.label, show: opener };
+const STATUS_COLUMN = { title: "status", value: (c) => c.status, show: statusMark };
+function amount(title, cells, get, units) {
+  // A column of figures: `units` is the one they are in, or a list from which their median chooses.
+  const value = (c) => (c.status === "ok" ? get(c) : null);
+  const values = cells.map(value).filter((v) => v > 0);
+  const [size, unit] = Array.isArray(units) ? scaled(median(values) || 1, units) : [1, units];
+  return { title, unit, figures: true, size, value };
+}
+const intervalColumn = (show) => ({ title: "interval", beside: true, value: () => null, show });
+const between = (low, high, size = 1) => (low == null ? "" : `[${digits(low / size)}, ${digits(high / size)}]`);
+function timeColumns(title, cells) {
+  const time = amount(title, cells, (c) => c.time_s, TIME);
+  return [time, intervalColumn((c) => (c.status === "ok" ? between(c.time_low_s, c.time_high_s, time.size) : ""))];
+}
+
 function cellTable(cells, varying, reference) {
   // Every figure of a suite, a row each cell.
-  const ok = measured(cells);
-  const sizes = (get, units) => scaled(median(ok.map(get).filter((value) => value > 0)) || 1, units);
-  const [timeSize, timeUnit] = sizes((c) => c.time_s, TIME);
-  const [byteSize, byteUnit] = sizes((c) => c.peak_bytes, BYTES);
-  const where = (get) => (cell) => (cell.status === "ok" ? get(cell) : null);
-  const between = (low, high, size) => (low == null ? "" : `[${digits(low / size)}, ${digits(high / size)}]`);
-  const opener = (cell) => {
-    const open = (event) => {
-      event.stopPropagation(); // the row would open it again
-      showCell(cell);
-    };
-    return button(chip(cell), open, { class: "link" });
-  };
   const error = (title, unit, get) => ({
     title,
     unit,
     value: get,
     show: (c) => (get(c) == null ? "" : sayError(get(c))),
   });
-  const beside = (show) => ({ title: "interval", beside: true, value: () => null, show });
   const places = { device_name: "device", run: "run" };
   const several = Object.keys(places).filter((name) => unique(cells.map((c) => c[name])).length > 1);
   const columns = [
-    { title: "contender", value: (c) => c.label, show: opener },
+    CONTENDER_COLUMN,
     ...several.map((name) => ({ title: places[name], value: (c) => c[name], show: (c) => c[name] })),
     ...varying.map((name) => ({ title: name, value: (c) => c.axes[name], show: (c) => sayValue(c.axes[name] ?? "") })),
-    { title: "time", unit: timeUnit, figures: true, size: timeSize, value: where((c) => c.time_s) },
-    beside((c) => (c.status === "ok" ? between(c.time_low_s, c.time_high_s, timeSize) : "")),
+    ...timeColumns("time", cells),
   ];
   if (reference) {
     columns.push({ title: "speed", unit: `x ${reference}`, figures: true, value: (c) => c.speed?.value });
-    columns.push(beside((c) => (c.speed && !c.reference ? between(c.speed.low, c.speed.high, 1) : "")));
+    columns.push(intervalColumn((c) => (c.speed && !c.reference ? between(c.speed.low, c.speed.high) : "")));
   }
-  columns.push({
-    title: "peak memory",
-    unit: byteUnit,
-    figures: true,
-    size: byteSize,
-    value: where((c) => c.peak_bytes),
-  });
+  columns.push(amount("peak memory", cells, (c) => c.peak_bytes, BYTES));
   columns.push(...measureColumns(SUITES.get(cells[0].suite), cells));
   columns.push(error("error", "max |x − ref|", (c) => c.error_max));
   if (cells.some((c) => c.grad_error_max != null))
     columns.push(error("gradient error", "max", (c) => c.grad_error_max));
-  columns.push({ title: "rate", unit: "GFLOP/s", figures: true, size: 1e9, value: where((c) => c.flops_per_s) });
-  columns.push({ title: "first call", unit: "s", figures: true, value: where((c) => c.first_call_s) });
-  columns.push({ title: "status", value: (c) => c.status, show: statusMark });
+  columns.push({ ...amount("rate", cells, (c) => c.flops_per_s, "GFLOP/s"), size: 1e9 });
+  columns.push(
+    amount("first call", cells, (c) => c.first_call_s, "s"),
+    STATUS_COLUMN,
+  );
   return sortable(columns, cells, {
     first: 12,
     caption: `${cells.length} cells; click a row for its samples and command`,

@@ -37,18 +37,15 @@ function secondsAt(run, update) {
 
 function curveTraces(cell, points, small) {
   const { color, dash, ours, symbol } = styleOf(cell);
-  const back = [...points].reverse();
-  const band = {
-    x: [...points, ...back].map((p) => p.x),
-    y: [...points.map((p) => p.high), ...back.map((p) => p.low)],
-    mode: "lines",
-    fill: "toself",
-    fillcolor: fade(color, 0.16),
-    line: { width: 0 },
-    hoverinfo: "skip",
-  };
+  const xs = points.map((p) => p.x);
+  const area = band(
+    xs,
+    points.map((p) => p.low),
+    points.map((p) => p.high),
+    color,
+  );
   const line = {
-    x: points.map((p) => p.x),
+    x: xs,
     y: points.map((p) => p.mean),
     mode: small ? "lines" : "lines+markers",
     line: { color, width: ours ? 2.5 : 1.75, dash },
@@ -59,7 +56,7 @@ function curveTraces(cell, points, small) {
     ),
     hovertemplate: "%{text}<extra></extra>",
   };
-  return [band, line];
+  return [area, line];
 }
 
 function curves(cells, metric, clock, small = false) {
@@ -72,22 +69,17 @@ function curves(cells, metric, clock, small = false) {
   const range = linearSpan(settled.flatMap((p) => [p.low, p.high])); // the untrained start would flatten all the rest
   const target = cells.find((c) => c["measure.target"] != null)?.["measure.target"];
   return (width, height, look) => {
-    const room = Math.min(Math.max(...series.map((one) => measure(one.cell.label)), 20) + 16, width * 0.36);
+    const room = labelRoom(
+      series.map((one) => one.cell.label),
+      width,
+    );
     const layout = baseLayout(look, { margin: { l: 58, r: room, t: 8, b: small ? 38 : 44 } });
     const inner = height - layout.margin.t - layout.margin.b;
-    const ends = series.map((one) => one.points[one.points.length - 1]);
-    const wanted = ends.map((p) => inner * (1 - (p.mean - range[0]) / (range[1] - range[0])));
-    const placed = apart(wanted, 14, 6, inner - 4);
-    layout.annotations = series.map((one, i) => ({
-      x: clock === "seconds" ? last : ends[i].x,
-      y: ends[i].mean,
-      text: plain(fit(one.cell.label, room - 12)),
-      showarrow: false,
-      xanchor: "left",
-      xshift: 9,
-      yshift: wanted[i] - placed[i],
-      font: { size: 12, color: textColor(styleOf(one.cell).color, look) },
-    }));
+    const ends = series.map(({ cell, points }) => {
+      const end = points[points.length - 1];
+      return { cell, name: cell.label, x: clock === "seconds" ? last : end.x, y: end.mean };
+    });
+    layout.annotations = endLabels(ends, range, inner, room, look);
     const title = clock === "seconds" ? "seconds of updates" : "updates";
     layout.xaxis = axis(look, {
       range: [0, last],
@@ -139,52 +131,24 @@ function trainedCase(suite, cells) {
     target == null ? "" : `dotted: the target, ${digits(target)}`,
     "solid lines are ours, dashed ones peers, grey is the reference",
   ];
-  const box = el("div", { class: "facet", "data-case": cells[0].case }, el("h5", {}, caseWords(suite, cells)));
-  if (!ok.length) return el("div", { class: "facet" }, box, gaps(cells, "", "Nothing was measured: "));
-  box.append(
+  const scattered = (x, what, xTitle) =>
+    scatterFigure(cells, x, y, `Final ${judged.title}, and ${what}`, xTitle, judged.title);
+  const more = others
+    .map((other) => [other, measureOf(other, finalOf(other.name))])
+    .filter(([other, x]) => other.drawn !== false && has(cells, x).length)
+    .map(([other, x]) => scattered(x, `${other.title} (${wayOf(other)})`, titleOf(other)));
+  return [
     el("div", { class: "two" }, curveFigure(cells, judged, "updates"), curveFigure(cells, judged, "seconds")),
     el("p", { class: "note" }, `${capital(facts.filter(Boolean).join("; "))}.`),
     el("div", { class: "two" }, [
-      scatterFigure(
-        cells,
-        METRICS.time,
-        y,
-        `Final ${judged.title}, and time an update`,
-        "time an update",
-        judged.title,
-      ),
-      scatterFigure(
-        cells,
-        METRICS.memory,
-        y,
-        `Final ${judged.title}, and peak memory of an update`,
-        "peak memory",
-        judged.title,
-      ),
+      scattered(METRICS.time, "time an update", "time an update"),
+      scattered(METRICS.memory, "peak memory of an update", "peak memory"),
     ]),
-  );
-  const figures = others
-    .map((other) => [other, measureOf(other, finalOf(other.name))])
-    .filter(([other, x]) => other.drawn !== false && has(cells, x).length)
-    .map(([other, x]) =>
-      scatterFigure(
-        cells,
-        x,
-        y,
-        `Final ${judged.title}, and ${other.title} (${wayOf(other)})`,
-        titleOf(other),
-        judged.title,
-      ),
-    );
-  if (figures.length) box.append(el("div", { class: "two" }, figures));
-  box.append(...[gaps(cells, ""), outcomeTable(suite, cells)].filter(Boolean));
-  return box;
+    more.length ? el("div", { class: "two" }, more) : null,
+    gaps(cells, ""),
+    outcomeTable(suite, cells),
+  ];
 }
-const caseWords = (suite, cells) =>
-  Object.entries(cells[0].axes)
-    .map(([name, value]) => sayAxis(name, value))
-    .filter(Boolean)
-    .join(", ");
 
 function sayContrast(cell, reference, name) {
   const found = cell === reference ? null : contrast(cell, reference, name);
@@ -199,33 +163,13 @@ function outcomeTable(suite, cells) {
   // A row each contender: what it reached, against the reference, when it reached the target, what it cost.
   const ok = measured(cells);
   const reference = ok.find((c) => c.reference) || ok[0];
-  const [timeSize, timeUnit] = scaled(median(ok.map((c) => c.time_s)) || 1, TIME);
-  const [byteSize, byteUnit] = scaled(median(ok.map((c) => c.peak_bytes).filter((v) => v > 0)) || 1, BYTES);
-  const number = (title, unit, name, size = 1) => ({
-    title,
-    unit,
-    figures: true,
-    size,
-    value: (c) => (c.status === "ok" ? c[name] : null),
-  });
-  const beside = (show) => ({ title: "interval", beside: true, value: () => null, show });
-  const open = (cell) =>
-    button(
-      chip(cell),
-      (event) => {
-        event.stopPropagation();
-        showCell(cell);
-      },
-      { class: "link" },
-    );
-  const columns = [{ title: "contender", value: (c) => c.label, show: open }];
+  const number = (title, name, units) => amount(title, cells, (c) => c[name], units);
+  const columns = [CONTENDER_COLUMN];
   for (const metric of metricsOf(suite)) {
     const name = finalOf(metric.name);
     if (!ok.some((c) => c[name] != null)) continue;
-    columns.push({ ...number(metric.title, metric.unit, name), show: undefined });
-    columns.push(
-      beside((c) => (c[`${name}.low`] == null ? "" : `[${digits(c[`${name}.low`])}, ${digits(c[`${name}.high`])}]`)),
-    );
+    columns.push(number(metric.title, name, metric.unit));
+    columns.push(intervalColumn((c) => between(c[`${name}.low`], c[`${name}.high`])));
     columns.push({
       title: `against ${reference.label}`,
       value: (c) => contrast(c, reference, `final.${metric.name}`)?.difference,
@@ -233,8 +177,8 @@ function outcomeTable(suite, cells) {
     });
   }
   if (ok.some((c) => c["measure.seeds_on_target"] != null)) {
-    columns.push(number("to target", "updates", "measure.updates_to_target"));
-    columns.push(number("to target", "s", "measure.seconds_to_target"));
+    columns.push(number("to target", "measure.updates_to_target", "updates"));
+    columns.push(number("to target", "measure.seconds_to_target", "s"));
     columns.push({
       title: "on target",
       unit: "seeds",
@@ -243,48 +187,30 @@ function outcomeTable(suite, cells) {
         c["measure.seeds_on_target"] == null ? "" : `${c["measure.seeds_on_target"]} of ${c["measure.seeds"]}`,
     });
   }
-  columns.push(number("update", timeUnit, "time_s", timeSize), number("peak memory", byteUnit, "peak_bytes", byteSize));
-  for (const kind of unique(ok.flatMap((c) => Object.keys(c).filter((n) => n.startsWith("measure.bytes."))))) {
-    const [size, unit] = scaled(median(ok.map((c) => c[kind]).filter((v) => v > 0)) || 1, BYTES);
-    columns.push(number(kind.slice(14), unit, kind, size));
-  }
+  columns.push(number("update", "time_s", TIME), number("peak memory", "peak_bytes", BYTES));
+  for (const [name, kind] of fieldsOf(cells, "measure.bytes.")) columns.push(number(kind, name, BYTES));
   const hyper = (c) =>
     Object.entries(c)
       .filter(([name]) => name.startsWith("hyper."))
       .map(([name, value]) => `${name.slice(6)} ${typeof value === "number" ? digits(value, 2) : value}`)
       .join(", ");
   columns.push({ title: "tuned to", value: hyper, show: hyper });
-  columns.push(number("trials", "", "measure.tuning_trials"), number("tuning", "s", "measure.tuning_s"));
-  columns.push({ title: "status", value: (c) => c.status, show: statusMark });
+  columns.push(number("trials", "measure.tuning_trials", ""), number("tuning", "measure.tuning_s", "s"), STATUS_COLUMN);
   return sortable(columns, cells, { caption: "Outcomes; click a row for its samples and command", open: showCell });
 }
 
 function trainingSection(suite, cells) {
-  const section = el("section", { class: "suite", "data-suite": suite.id }, el("h3", {}, suite.title || suite.id));
-  if (suite.question) section.append(el("p", { class: "question" }, suite.question));
-  if (!measured(cells).length) {
-    section.append(empty("No cell of this suite was measured, so there is nothing to draw."), gaps(cells, "", "Why: "));
-    return section;
-  }
-  const cases = groups(cells, (c) => c.caseKey).sort((a, b) => measured(b).length - measured(a).length);
-  section.append(
-    moreOf(cases, MOST_PANELS, "cases", (some) =>
-      el(
-        "div",
-        {},
-        some.map((one) => trainedCase(suite, one)),
-      ),
-    ),
-  );
+  const section = sectionOf(suite, cells);
+  if (measured(cells).length) section.append(caseByCase(suite, cells, (one) => trainedCase(suite, one)));
   return section;
 }
 
 function trainingCard(host, suite, cells) {
   // The judged metric by update, at the case with most to say.
-  const [one] = groups(cells, (c) => c.caseKey).sort((a, b) => measured(b).length - measured(a).length);
+  const [one] = fullestFirst(cells);
   const [judged] = metricsOf(suite);
   if (!judged || !anyCurve(one, judged)) return;
-  const caption = `${titleOf(judged)}, held-out, against updates (${judged.better} is better)`;
+  const caption = `${titleOf(judged)}, held-out, against updates (${wayOf(judged)})`;
   host.append(el("figcaption", {}, caption));
   addChart(host, {
     height: Math.max(210, 60 + 14 * measured(one).length),

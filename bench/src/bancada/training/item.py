@@ -7,13 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import pytest
 import torch
 
-from bancada import ceilings, cells, rows
-from bancada.bench import Worker, threads_for
+from bancada import cells, rows
+from bancada.bench import Worker, declined, threads_for
 from bancada.clock import clock_for
-from bancada.parent import PARTS
 from bancada.screen import Failed, available, failure
 from bancada.settings import JobCase, Settings
 from bancada.suite import Case, Device, Work
@@ -53,18 +51,10 @@ class TrainingItem:
     def run(self, benchmark: Any) -> None:
         """Tunes and trains every contender that has no row yet; every one of them has a row afterwards."""
         worker, case = self.worker, self.case
-        waiting = [name for name in self.planned.contenders if (self.suite.id, case.id, name) not in worker.done]
-        if not waiting:
-            pytest.skip("every cell of this case is measured already")
+        waiting = worker.waiting(self.suite, case, self.planned)
         self.threads = threads_for(self.suite, case, worker.job.device)
-        torch.set_num_threads(self.threads)
-        try:
-            with settled():
-                self._measure([self.suite.contender(name) for name in waiting])
-        finally:
-            worker.parts.append(worker.job.run_dir / PARTS)
-            torch.set_num_threads(worker.job.device.threads)
-            worker.heart.beat("between cases", worker.job.settings.call_limit_s)
+        with worker.at(self.threads), settled():
+            self._measure([self.suite.contender(name) for name in waiting])
 
     def _measure(self, contenders: list[TrainingContender]) -> None:
         worker, case = self.worker, self.case
@@ -198,23 +188,11 @@ class TrainingItem:
         Who trains a part of its parameters does less than the suite's work, but at least the forward third of it:
         that third is held against the ceilings, and no rates are told.
         """
-        worker, dtype, work = self.worker, ceilings.dtype_of(self.case), self.suite.work(self.case)
+        work = self.suite.work(self.case)
         partial = outcomes.trains_a_part(curves)
         if partial:
             work = Work(work.flops / 3, work.bytes / 3)
-
-        def told() -> rows.Row:
-            matmul = ceilings.reachable(worker.matmul_ceiling, dtype)
-            copy = ceilings.reachable(worker.copy_ceiling, dtype)
-            return cells.timing(outcomes.samples(curves), 1, work, matmul, copy, worker.job.device)
-
-        fields = told()
-        if cells.impossible(fields):
-            # A busy moment may have made the ceiling low: it is measured again before anyone is blamed.
-            for counted in ceilings.counted(dtype):
-                worker.raise_ceilings(counted)
-            fields = told()
-        reason = cells.impossible(fields)
+        fields, reason = self.worker.timed(self.case, outcomes.samples(curves), 1, work)
         return {name: value for name, value in fields.items() if not (partial and name in _RATES)}, reason
 
     def _row(self, kind: str, fields: rows.Row) -> rows.Row:
@@ -257,13 +235,10 @@ class PlainTrainingItem:
             for _ in range(2):
                 run.update()
         except Failed as failed:
-            if failed.status == "unsupported":
-                pytest.skip(failed.reason)
-            pytest.fail(f"{failed.status}: {failed.reason}", pytrace=False)
+            declined(failed)
         benchmark.group = f"{self.suite.id} {self.case.id}"
         benchmark.extra_info.update({f"hyper.{name}": value for name, value in hyper.items()} | run.facts)
-        cost = run.samples()[0]
-        rounds = max(self.settings.least_rounds, min(self.settings.rounds, int(self.settings.budget_s / cost)))
+        rounds = self.settings.affordable(self.settings.budget_s, run.samples()[0])
         numbers = itertools.count(run.updates)
         setup: Callable[[], Any] = lambda: ((task.batch(next(numbers)),), {})  # noqa: E731
         benchmark.pedantic(run.learner.update, setup=setup, rounds=rounds, iterations=1)

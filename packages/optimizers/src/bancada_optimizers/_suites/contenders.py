@@ -21,6 +21,7 @@ from bancada_optimizers._suites.peers import (
     SGD,
     Params,
     bitsandbytes,
+    matrices_apart,
     muon_of_pytorch_optimizer,
     pytorch_optimizer,
     torch_optim,
@@ -177,9 +178,6 @@ def _ours(name: str, options: dict[str, Any], params: Params, rule: str) -> list
 def _muon(params: Params, rule: str) -> list[torch.optim.Optimizer]:
     import bancada_optimizers
 
-    groups = [
-        {"params": [p for p in params if (p.dim() == 2) is matrix], "use_muon": matrix} for matrix in (True, False)
-    ]
     options: dict[str, Any] = {
         "lr": LR,
         "weight_decay": WEIGHT_DECAY,
@@ -187,7 +185,7 @@ def _muon(params: Params, rule: str) -> list[torch.optim.Optimizer]:
         "betas": ADAMW_BETAS,
         "eps": EPS,
     }
-    return [bancada_optimizers.Muon(groups, **options)]
+    return [bancada_optimizers.Muon(matrices_apart(params), **options)]
 
 
 _HALF = "fp32 states for bf16"

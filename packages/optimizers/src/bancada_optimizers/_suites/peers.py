@@ -31,13 +31,18 @@ SGD: dict[str, Any] = {"lr": LR, "momentum": MOMENTUM, "weight_decay": WEIGHT_DE
 LION: dict[str, Any] = {"lr": LR, "betas": LION_BETAS, "weight_decay": WEIGHT_DECAY}
 
 
+def matrices_apart(params: Params) -> Groups:
+    """Groups for Muon: the matrices, which it steps, and the rest, which is left to AdamW."""
+    return [{"params": [p for p in params if (p.dim() == 2) is matrix], "use_muon": matrix} for matrix in (True, False)]
+
+
 def torch_optim(options: dict[str, Any], params: Params, rule: str) -> list[torch.optim.Optimizer]:
     """torch.optim's optimizer of a rule; beside Muon, AdamW for the vectors."""
     if rule == "sgd":
         return [torch.optim.SGD(params, **SGD, **options)]
     if rule != "muon":
         return [torch.optim.AdamW(params, **ADAMW, **options)]
-    matrices, vectors = ([p for p in params if (p.dim() == 2) is matrix] for matrix in (True, False))
+    matrices, vectors = (group["params"] for group in matrices_apart(params))
     muon = torch.optim.Muon(
         matrices, lr=LR, weight_decay=WEIGHT_DECAY, momentum=MUON_MOMENTUM, adjust_lr_fn="match_rms_adamw"
     )
@@ -71,9 +76,6 @@ def torchao(params: Params, rule: str) -> list[torch.optim.Optimizer]:
 
 def muon_of_pytorch_optimizer(params: Params, rule: str) -> list[torch.optim.Optimizer]:
     """pytorch_optimizer's Muon, scaled as torch's is here, with its own AdamW for the vectors."""
-    groups = [
-        {"params": [p for p in params if (p.dim() == 2) is matrix], "use_muon": matrix} for matrix in (True, False)
-    ]
     options: dict[str, Any] = {
         "lr": LR,
         "weight_decay": WEIGHT_DECAY,
@@ -84,4 +86,4 @@ def muon_of_pytorch_optimizer(params: Params, rule: str) -> list[torch.optim.Opt
         "adamw_wd": WEIGHT_DECAY,
         "adamw_eps": EPS,
     }
-    return [library("pytorch_optimizer").Muon(groups, **options)]
+    return [library("pytorch_optimizer").Muon(matrices_apart(params), **options)]

@@ -169,3 +169,22 @@ class TorchEngine(Engine):
                 local(parameter).copy_(first)
                 parameter.grad = None
         self.optimizer.state.clear()
+
+
+class PipelineEngine(TorchEngine):
+    """One whose model is cut into stages, stepped by a schedule."""
+
+    def __init__(self, *args: Any, schedule: str, **options: Any) -> None:
+        self._schedule = schedule
+        super().__init__(*args, **options)
+
+    def update(self, tokens: Tensor, labels: Tensor) -> Tensor:
+        """All micro-batches through the pipeline, then the stage's own step."""
+        self.optimizer.zero_grad()
+        losses = self.run(tokens, labels)
+        self.optimizer.step()
+        return losses
+
+    @abstractmethod
+    def run(self, tokens: Tensor, labels: Tensor) -> Tensor:
+        """Forward and backward of the batch; its loss on the last stage, 0 elsewhere."""

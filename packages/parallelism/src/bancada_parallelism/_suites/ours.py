@@ -26,7 +26,7 @@ from bancada_parallelism import (
     vocabulary_parallel_cross_entropy,
 )
 from bancada_parallelism._suites import decoder
-from bancada_parallelism._suites.engine import Engine, TorchEngine, layout, union
+from bancada_parallelism._suites.engine import Engine, PipelineEngine, TorchEngine, layout, union
 
 
 class Replicated(TorchEngine):
@@ -151,14 +151,10 @@ class TensorCut(TorchEngine):
         return torch.cat(shards, dim)
 
 
-class Staged(TorchEngine):
+class Staged(PipelineEngine):
     """A pipeline by GPipe's or 1F1B's table; torch's fused AdamW."""
 
     recompute = staticmethod(checkpoint)
-
-    def __init__(self, *args: Any, schedule: str, **options: Any) -> None:
-        self._schedule = schedule
-        super().__init__(*args, **options)
 
     def start(self) -> None:
         """Blocks are dealt out evenly, embedding and head to the ends."""
@@ -172,13 +168,6 @@ class Staged(TorchEngine):
             device=self.ranks.device,
         )  # fmt: skip
         self.optimize(model, fused=True)
-
-    def update(self, tokens: Tensor, labels: Tensor) -> Tensor:
-        """All micro-batches through the pipeline, then the stage's own step."""
-        self.optimizer.zero_grad()
-        losses = self.run(tokens, labels)
-        self.optimizer.step()
-        return losses
 
     def run(self, tokens: Tensor, labels: Tensor) -> Tensor:
         """Forward and backward of the batch; its loss on the last stage, 0 elsewhere."""

@@ -9,7 +9,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from bancada_parallelism._suites import decoder
-from bancada_parallelism._suites.engine import TorchEngine, layout, union
+from bancada_parallelism._suites.engine import PipelineEngine, TorchEngine, layout, union
 
 
 class Wrapped(TorchEngine):
@@ -147,12 +147,8 @@ class DistributedTensors(TorchEngine):
         return found.full_tensor() if hasattr(found, "full_tensor") else found
 
 
-class Pipelined(TorchEngine):
+class Pipelined(PipelineEngine):
     """`torch.distributed.pipelining`: `ScheduleGPipe` or `Schedule1F1B` around a `PipelineStage`."""
-
-    def __init__(self, *args: Any, schedule: str, **options: Any) -> None:
-        self._name = schedule
-        super().__init__(*args, **options)
 
     def start(self) -> None:
         """The same stages as ours."""
@@ -162,16 +158,9 @@ class Pipelined(TorchEngine):
         blocks = decoder.stages(case.number("layers"), count)[self.ranks.rank]
         model = decoder.part(case, self.given, blocks, self.around)
         stage = pipelining.PipelineStage(model, self.ranks.rank, count, self.ranks.device)
-        kind = {"gpipe": pipelining.ScheduleGPipe, "1f1b": pipelining.Schedule1F1B}[self._name]
+        kind = {"gpipe": pipelining.ScheduleGPipe, "1f1b": pipelining.Schedule1F1B}[self._schedule]
         self._runner = kind(stage, case.number("micro_batches"), loss_fn=decoder.loss)
         self.optimize(model, fused=True)
-
-    def update(self, tokens: Tensor, labels: Tensor) -> Tensor:
-        """All micro-batches through the pipeline, then the stage's own step."""
-        self.optimizer.zero_grad()
-        losses = self.run(tokens, labels)
-        self.optimizer.step()
-        return losses
 
     def run(self, tokens: Tensor, labels: Tensor) -> Tensor:
         """Forward and backward of the batch; its loss on the last stage, 0 elsewhere."""
