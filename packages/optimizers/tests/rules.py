@@ -69,6 +69,6 @@ CASES = (
     Case("muon-plain-original", Muon, "muon", {"nesterov": False, "scale": "original"}, matrices=True),
     Case("adamw8bit-small", AdamW8bit, "adamw", {"betas": (0.8, 0.95)}, {"min_8bit_size": 1 << 20}),
 )
-BLOCKWISE = Case("adamw8bit", AdamW8bit, "adamw", extra={"min_8bit_size": 0})
+BLOCKWISE = Case("adamw8bit-table", AdamW8bit, "adamw", extra={"min_8bit_size": 0, "backend": "table"})
 NATIVE = Case("adamw8bit-native", AdamW8bit, "adamw", extra={"min_8bit_size": 0, "backend": "native"})
 WITHOUT_COMPILER = native.unusable()

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
 from rules import WITHOUT_COMPILER
 
 from bancada_optimizers import AdamW8bit, dynamic_map
-from bancada_optimizers.adamw8bit import native
+from bancada_optimizers.adamw8bit import api, native
 from bancada_optimizers.adamw8bit.blockwise import tables
 from bancada_optimizers.adamw8bit.reference import adamw8bit_step
 
@@ -162,6 +164,54 @@ def test_what_it_cannot_do_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     p = torch.nn.Parameter(torch.zeros(300, device="meta"))
     with pytest.raises(ValueError, match="backend='native': a parameter is not on a CPU; allowed there are auto"):
         AdamW8bit([p], backend="native")
+    with pytest.raises(ValueError, match="backend='native': a parameter is a Named; allowed there are auto, table"):
+        AdamW8bit([Named(torch.zeros(300))], backend="native")
     monkeypatch.setattr(native.shutil, "which", lambda name: None)
     with pytest.raises(ValueError, match=r"backend='native': needs a C\+\+ compiler: .*; allowed here are auto, table"):
         AdamW8bit([torch.nn.Parameter(torch.zeros(3))], backend="native")
+
+
+class Named(torch.nn.Parameter):
+    """A parameter of a class of its own, as DTensor is: its memory may not be what it stands for."""
+
+
+def test_the_default_is_the_loop_where_it_can_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    called: list[type] = []
+    loop = native.native_adamw8bit
+    monkeypatch.setattr(api, "native_adamw8bit", lambda p, *rest: (called.append(type(p)), loop(p, *rest)))
+    for p in (torch.nn.Parameter(torch.zeros(512)), Named(torch.zeros(512))):
+        p.grad = torch.ones(512)
+        AdamW8bit([p], lr=0.5, weight_decay=0.0, min_8bit_size=0).step()
+        torch.testing.assert_close(p.detach(), torch.full((512,), -0.5))
+    assert len(called) == 1
+
+
+def test_a_compiler_that_fails_is_warned_of_once_and_the_tables_step(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fresh_compiler: None
+) -> None:
+    broken = tmp_path / "broken"
+    broken.write_text("#!/bin/sh\necho no headers here >&2\nexit 1\n")
+    broken.chmod(0o755)
+    monkeypatch.setenv("CXX", str(broken))
+    p, q = (torch.nn.Parameter(torch.ones(512)) for _ in range(2))
+    optimizers = (AdamW8bit([p], min_8bit_size=0), AdamW8bit([q], min_8bit_size=0, backend="table"))
+    with pytest.warns(RuntimeWarning, match=r"(?s)goes by its tables.*no headers here") as warned:
+        for _ in range(2):
+            for one, optimizer in zip((p, q), optimizers, strict=True):
+                one.grad = torch.linspace(-1, 1, 512)
+                optimizer.step()
+    assert len(warned) == 1
+    assert torch.equal(p, q)
+    with pytest.raises(RuntimeError, match=r"(?s)backend='native': .*no headers here"):
+        p.grad = torch.ones(512)
+        AdamW8bit([p], min_8bit_size=0, backend="native").step()
+
+
+@pytest.fixture
+def fresh_compiler() -> Iterator[None]:
+    """Nothing compiled or refused so far is remembered, in the test or after it."""
+    for cached in (native._function, native.ready):
+        cached.cache_clear()
+    yield
+    for cached in (native._function, native.ready):
+        cached.cache_clear()

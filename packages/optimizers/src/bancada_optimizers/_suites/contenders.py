@@ -145,10 +145,11 @@ def _gpu(case: Case, device: Device) -> str | None:
     return "triton is not installed" if importlib.util.find_spec("triton") is None else None
 
 
-def _native(case: Case, device: Device) -> str | None:
+def _not_the_default(case: Case, device: Device) -> str | None:
     from bancada_optimizers.adamw8bit import native
 
-    return native.unusable() if device.type == "cpu" else "the loop in C++ is for a CPU"
+    by_table = device.type != "cpu" or native.unusable() is not None
+    return "here this is what the default goes by (adamw8bit)" if by_table else None
 
 
 def _torchao_limits(case: Case, device: Device) -> str | None:
@@ -189,6 +190,7 @@ def _muon(params: Params, rule: str) -> list[torch.optim.Optimizer]:
 
 
 _HALF = "fp32 states for bf16"
+_EIGHT = "8-bit states, computed in fp32"
 _OURS = functools.partial(functools.partial, _ours)
 _BNB = functools.partial(functools.partial, bitsandbytes)
 _BNB_NEEDS: dict[str, Any] = {"requires": ("bitsandbytes",), "limits": _no_double, "precision": "computed in fp32"}
@@ -218,14 +220,15 @@ WAYS = (
     Way("adamw-bitsandbytes", ("adamw",), "peer", "bitsandbytes AdamW", _BNB("AdamW", ADAMW), "bitsandbytes",
         **_BNB_NEEDS),
     Way("adamw8bit", ("adamw-8bit",), "bancada", "AdamW 8-bit (ours)", _OURS("AdamW8bit", ADAMW),
-        "torch operators and a table", precision="8-bit states, computed in fp32"),
-    Way("adamw8bit-native", ("adamw-8bit",), "bancada", "AdamW 8-bit, C++ (ours)",
-        _OURS("AdamW8bit", {**ADAMW, "backend": "native"}), "a loop in C++, compiled at the first step",
-        limits=_native, precision="8-bit states, computed in fp32", compiles=True),
+        "a loop in C++ on a CPU that has a compiler, else torch operators and a table", precision=_EIGHT,
+        compiles=True),
+    Way("adamw8bit-table", ("adamw-8bit",), "bancada", "AdamW 8-bit, table (ours)",
+        _OURS("AdamW8bit", {**ADAMW, "backend": "table"}), "torch operators and a table",
+        limits=_not_the_default, precision=_EIGHT),
     Way("adamw8bit-torchao", ("adamw-8bit",), "peer", "torchao AdamW 8-bit", torchao, "torch.compile, Inductor",
-        limits=_torchao_limits, precision="8-bit states, computed in fp32", requires=("torchao",), compiles=True),
+        limits=_torchao_limits, precision=_EIGHT, requires=("torchao",), compiles=True),
     Way("adamw8bit-bitsandbytes", ("adamw-8bit",), "peer", "bitsandbytes AdamW 8-bit", _BNB("AdamW8bit", ADAMW),
-        "bitsandbytes", **_BNB_NEEDS | {"precision": "8-bit states, computed in fp32"}),
+        "bitsandbytes", **_BNB_NEEDS | {"precision": _EIGHT}),
     Way("sgd-torch-foreach", ("sgd",), "peer", "torch SGD, foreach", functools.partial(torch_optim, {"foreach": True}),
         "torch._foreach operators"),
     Way("sgd-torch-fused", ("sgd",), "peer", "torch SGD, fused", functools.partial(torch_optim, {"fused": True}),
@@ -255,7 +258,7 @@ WAYS = (
 )  # fmt: skip
 
 STATE_EXCLUDED = {"adamw-for-loop", "adamw-foreach", "adamw-compiled", "adamw-triton", "adamw-torch-foreach",
-                  "sgd-foreach", "sgd-torch-fused", "lion-for-loop", "adamw8bit-native"}  # fmt: skip
+                  "sgd-foreach", "sgd-torch-fused", "lion-for-loop", "adamw8bit-table"}  # fmt: skip
 """Backends of a rule that is in `optimizers.state` already: their state is the same."""
 
 STEP_EXCLUDED = {"muon-torch"}

@@ -114,14 +114,6 @@ def _ours(name: str, options: dict[str, Any], model: nn.Module, lr: float) -> li
     return [getattr(bancada_optimizers, name)(groups(model), lr=lr, **options)]
 
 
-def _our_8bit(model: nn.Module, lr: float) -> list[torch.optim.Optimizer]:
-    from bancada_optimizers.adamw8bit import native
-
-    on_cpu = next(model.parameters()).device.type == "cpu"
-    backend = "native" if on_cpu and native.unusable() is None else "auto"
-    return _ours("AdamW8bit", {"betas": ADAMW_BETAS, "eps": EPS, "backend": backend}, model, lr)
-
-
 def _our_muon(model: nn.Module, lr: float) -> list[torch.optim.Optimizer]:
     import bancada_optimizers
 
@@ -180,8 +172,8 @@ def contenders() -> tuple[TrainingContender, ...]:
         _contender("adamw-torch", "adamw", "peer", "torch AdamW, fused", of(_torch, "AdamW", {**adamw, "fused": True}),
                    reference=True),
         _contender("adamw", "adamw", "bancada", "AdamW (ours)", of(_ours, "AdamW", adamw)),
-        _contender("adamw8bit", "adamw-8bit", "bancada", "AdamW 8-bit (ours)", _our_8bit, precision=bits,
-                   compiles=True),
+        _contender("adamw8bit", "adamw-8bit", "bancada", "AdamW 8-bit (ours)", of(_ours, "AdamW8bit", adamw),
+                   precision=bits, compiles=True),
         _contender("adamw8bit-bitsandbytes", "adamw-8bit", "peer", "bitsandbytes AdamW 8-bit",
                    of(_bitsandbytes, "AdamW8bit", adamw), needs=("bitsandbytes",), precision=bits),
         _contender("sgd", "sgd", "bancada", "SGD, momentum (ours)", of(_ours, "SGD", sgd_nesterov)),

@@ -14,6 +14,7 @@ from bancada_optimizers.adamw.api import adamw_update, check_adamw, tensors
 from bancada_optimizers.adamw.foreach import Rule
 from bancada_optimizers.adamw8bit import native
 from bancada_optimizers.adamw8bit.blockwise import tables
+from bancada_optimizers.adamw8bit.native import native_adamw8bit
 from bancada_optimizers.adamw8bit.reference import BLOCK
 from bancada_optimizers.adamw8bit.table import table_adamw8bit
 
@@ -40,7 +41,8 @@ class AdamW8bit(BaseOptimizer):
         weight_decay: decoupled, at least 0.
         min_8bit_size: parameters with fewer elements keep AdamW's states; at least 0.
         backend: "table" looks codes up by torch's operators; "native" computes them in one loop in C++ on a CPU, for
-            which the first step calls a compiler, a second or two. "auto" is table.
+            which the first step calls a compiler, a second or two. "auto" is native for parameters on a CPU where a
+            compiler is found, and table otherwise.
 
     Raises:
         ValueError: an option out of range, a complex or integer parameter, a backend that cannot run here.
@@ -80,8 +82,9 @@ class AdamW8bit(BaseOptimizer):
     def check_params(self, group: Group) -> None:
         """ValueError where a parameter cannot be stepped, or not by the backend that was asked for."""
         super().check_params(group)
-        if group["backend"] == "native" and any(p.device.type != "cpu" for p in tensors(group["params"])):
-            raise ValueError("backend='native': a parameter is not on a CPU; allowed there are auto, table")
+        if group["backend"] == "native":
+            for reason in filter(None, map(native.refusal, tensors(group["params"]))):
+                raise ValueError(f"backend='native': {reason}; allowed there are auto, table")
 
     def init_state(self, p: Tensor, group: Group) -> dict[str, Any]:
         """Step 0, and codes of zero with scales of zero."""
@@ -107,7 +110,13 @@ class AdamW8bit(BaseOptimizer):
                 state["step"] += 1
                 # Codes lie in the order of the flattened parameter, whatever its strides.
                 flat = p.reshape(-1).contiguous()  # itself, or a copy that is put back
-                step = native.native_adamw8bit if group["backend"] == "native" else table_adamw8bit
+                step = native_adamw8bit if _natively(group["backend"], p) else table_adamw8bit
                 step(flat, g.reshape(-1).contiguous(), state, int(state["step"]), rule)
                 if not p.is_contiguous():
                     p.copy_(flat.view(p.shape))
+
+
+def _natively(backend: str, p: Tensor) -> bool:
+    if backend != "auto":
+        return backend == "native"
+    return native.refusal(p) is None and not torch.compiler.is_compiling() and native.ready()

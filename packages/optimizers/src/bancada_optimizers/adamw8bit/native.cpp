@@ -1,67 +1,90 @@
 // One update of AdamW with moments of 8 bits in blocks of 256, in one pass over memory, eight elements at a time.
 //
-// The dynamic map needs no table here. Within decade e (0 to 6) it is a straight line over the codes' magnitudes k:
+// The dynamic map needs no table of 256 here. Within decade e (0 to 6) it is a straight line over the codes' magnitudes k:
 //     10^(e-6) (0.9 (k + X + 1/2) / 2^(e+X) - 0.8),  2^(e+X) <= k + X < 2^(e+X+1),
 // X = 0 for the signed map and 1 for the unsigned one, whose decades have twice the codes; 0 stands for 0, and the last
-// code for 1. Comparisons with constants tell the decade. Built by native.py; nothing but the language is used.
+// code for 1. So the exponent of k + X + 1/2 is the decade, and the lines' eight slopes fill one register, from which a
+// shuffle picks: comparing with every decade's border took twice the time. Built by native.py.
 
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#ifdef __AVX2__
+#include <immintrin.h>
+#endif
 
 namespace {
 
 constexpr int BLOCK = 256, LANES = 8;
 typedef float Floats __attribute__((vector_size(4 * LANES)));
 typedef int32_t Ints __attribute__((vector_size(4 * LANES)));
-typedef uint8_t Bytes __attribute__((vector_size(LANES)));
 
 inline Floats all(double x) { return Floats{} + static_cast<float>(x); }
 inline Floats magnitude(Floats x) { return (Floats)((Ints)x & 0x7fffffff); }
 inline Floats load(const float* p) { Floats x; std::memcpy(&x, p, sizeof x); return x; }
+inline Ints load(const int32_t* p) { Ints x; std::memcpy(&x, p, sizeof x); return x; }
 inline void store(float* p, Floats x) { std::memcpy(p, &x, sizeof x); }
-inline Ints load_codes(const uint8_t* p) {
-    Bytes x;
-    std::memcpy(&x, p, sizeof x);
-    return __builtin_convertvector(x, Ints);
-}
-inline void store_codes(uint8_t* p, Ints x) {
-    const Bytes codes = __builtin_convertvector(x, Bytes);
-    std::memcpy(p, &codes, sizeof codes);
+inline void store(int32_t* p, Ints x) { std::memcpy(p, &x, sizeof x); }
+
+// The entries of a table that the three lowest bits of each index name.
+inline Floats pick(const Floats& table, Ints index) {
+#ifdef __AVX2__
+    return (Floats)_mm256_permutevar8x32_ps((__m256)table, (__m256i)index);
+#else
+    Floats found;
+    for (int lane = 0; lane < LANES; ++lane) found[lane] = table[index[lane] & 7];
+    return found;
+#endif
 }
 
-constexpr double DECADE[] = {1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0};
+// The dynamic map's lines by decade, there and back; entry 7 is the last code, which stands for 1.
+template <int X> struct Map {
+    Floats slope, shift;            // value = (k + X + 1/2) slope - shift
+    Floats next;                    // above this, a number belongs to the decade after
+    Floats steepness, base, last;   // k = min(number * steepness + base, last), rounded down
 
-// The values that magnitudes of codes stand for.
-template <int X> inline Floats decode(Floats k) {
-    const Floats j = k + (X + 0.5f);
-    Floats slope = all(0.9 * DECADE[0] / (1 << X)), shift = all(0.8 * DECADE[0]);
-#pragma GCC unroll 6
-    for (int e = 1; e < 7; ++e) {
-        const Ints above = j > all(1 << (e + X));
-        slope = above ? all(0.9 * DECADE[e] / (1 << (e + X))) : slope;
-        shift = above ? all(0.8 * DECADE[e]) : shift;
+    Map() {
+        double decade = 1e-6;
+        for (int e = 0; e < 7; ++e, decade *= 10) {
+            const double cells = 1 << (e + X);
+            slope[e] = 0.9 * decade / cells;
+            shift[e] = 0.8 * decade;
+            // The last cell of a decade reaches a little into the next one, whose cells are five times as wide: to the
+            // middle between the two neighbours.
+            next[e] = e < 6 ? decade * (1 + 0.9 / cells) : 1 - 0.45 / (2 * cells);
+            steepness[e] = cells / 0.9 / decade;
+            base[e] = cells * 8 / 9 - X;
+            last[e] = 2 * cells - 0.5 - X;
+        }
+        slope[7] = steepness[7] = 0;
+        shift[7] = -1;
+        next[7] = INFINITY;
+        base[7] = last[7] = (1 << (7 + X)) - X;
     }
-    const Floats value = j > all(1 << (7 + X)) ? all(1) : j * slope - shift;
-    return k > all(0) ? value : all(0);
-}
 
-// The magnitudes of the codes nearest to numbers from 0 to 1. The last cell of a decade reaches a little into the next
-// one, whose cells are five times as wide: to the middle between the two neighbours.
-template <int X> inline Ints encode(Floats a) {
-    Floats slope = all((1 << X) / 0.9 / DECADE[0]), cells = all(1 << X);
-#pragma GCC unroll 6
-    for (int e = 1; e < 7; ++e) {
-        const Ints above = a > all(DECADE[e] * (0.1 + 0.18 / (1 << (e + X))));
-        slope = above ? all((1 << (e + X)) / 0.9 / DECADE[e]) : slope;
-        cells = above ? all(1 << (e + X)) : cells;
+    // The values that magnitudes of codes stand for.
+    Floats decode(Ints k) const {
+        const Floats j = __builtin_convertvector(k, Floats) + (X + 0.5f);
+        const Ints e = ((Ints)j >> 23) - (127 + X);
+        const Floats value = j * pick(slope, e) - pick(shift, e);
+        return (Floats)((Ints)value & (k > 0));
     }
-    const Floats place = a * slope + cells * all(8 / 9.0), last = cells + cells - all(0.5);
-    Floats k = (place < last ? place : last) - all(X);
-    k = a > all(1 - 0.225 / (1 << (6 + X))) ? all((1 << (7 + X)) - X) : k;
-    k = a > all(0.5e-6 * (0.1 + 0.45 / (1 << X))) ? k : all(0);
-    return __builtin_convertvector(k, Ints);
-}
+
+    // The magnitudes of the codes nearest to numbers from 0 to 1.
+    Ints encode(Floats a) const {
+        // A float's bits, read as a whole number, are its logarithm to 0.03 of a decade, never above it. With 0.29 taken
+        // away for the borders, which lie up to 0.28 above a power of ten, that is the decade or the one below.
+        const double tens = std::log10(2.0);
+        const Floats at = __builtin_convertvector((Ints)a, Floats) * static_cast<float>(tens / (1 << 23)) -
+                          static_cast<float>(127 * tens - 7 + 0.29);
+        Ints e = __builtin_convertvector(at, Ints);
+        e = e > 0 ? e : Ints{};
+        e -= a > pick(next, e);  // a comparison is -1 where it holds
+        const Floats place = a * pick(steepness, e) + pick(base, e), most = pick(last, e);
+        const Ints k = __builtin_convertvector(place < most ? place : most, Ints);
+        return k & (a > all(0.5e-6 * (0.1 + 0.45 / (1 << X))));
+    }
+};
 
 // The largest of the lanes, or NaN where any lane ever was one.
 inline float top(Floats x, Ints lost) {
@@ -73,25 +96,31 @@ inline float top(Floats x, Ints lost) {
     return found;
 }
 
-struct Numbers { float step_size, root, keep, eps, one_minus_b1, b2, one_minus_b2; };
+struct Rule {
+    float step_size, inverse_root, keep, eps, one_minus_b1, b2, one_minus_b2;
+    Map<0> map_m;
+    Map<1> map_v;
+};
 
 void step_block(float* p, const float* g, uint8_t* m_codes, float* m_scale, uint8_t* v_codes, float* v_scale,
-                const Numbers& n) {
+                const Rule& rule) {
     alignas(32) float ms[BLOCK], vs[BLOCK];
+    alignas(32) int32_t m_wide[BLOCK], v_wide[BLOCK];  // bytes widen and narrow fastest in loops of their own
+    for (int i = 0; i < BLOCK; ++i) m_wide[i] = m_codes[i] - 127;
+    for (int i = 0; i < BLOCK; ++i) v_wide[i] = v_codes[i];
     const Floats m_old = all(*m_scale), v_old = all(*v_scale);
     Floats m_top = all(0), v_top = all(0);
     Ints m_lost{}, v_lost{};
     for (int i = 0; i < BLOCK; i += LANES) {
-        const Floats code = __builtin_convertvector(load_codes(m_codes + i) - 127, Floats);
-        const Ints sign = (Ints)code & INT32_MIN;
-        Floats m = (Floats)((Ints)decode<0>(magnitude(code)) | sign) * m_old;
-        Floats v = decode<1>(__builtin_convertvector(load_codes(v_codes + i), Floats)) * v_old;
+        const Ints code = load(m_wide + i), negative = code >> 31;
+        Floats m = (Floats)((Ints)rule.map_m.decode((code ^ negative) - negative) | (negative & INT32_MIN)) * m_old;
+        Floats v = rule.map_v.decode(load(v_wide + i)) * v_old;
         const Floats gradient = load(g + i);
-        m += (gradient - m) * n.one_minus_b1;
-        v = n.b2 * v + n.one_minus_b2 * gradient * gradient;
+        m += (gradient - m) * rule.one_minus_b1;
+        v = rule.b2 * v + rule.one_minus_b2 * gradient * gradient;
         Floats root;
         for (int lane = 0; lane < LANES; ++lane) root[lane] = std::sqrt(v[lane]);
-        store(p + i, load(p + i) * n.keep - n.step_size * m / (root / n.root + n.eps));
+        store(p + i, load(p + i) * rule.keep - rule.step_size * m / (root * rule.inverse_root + rule.eps));
         store(ms + i, m);
         store(vs + i, v);
         const Floats size = magnitude(m);
@@ -105,23 +134,25 @@ void step_block(float* p, const float* g, uint8_t* m_codes, float* m_scale, uint
     const Floats m_over = all(*m_scale == 0 ? 1 : *m_scale), v_over = all(*v_scale == 0 ? 1 : *v_scale);
     for (int i = 0; i < BLOCK; i += LANES) {
         const Floats m = load(ms + i);
-        const Ints k = encode<0>(magnitude(m) / m_over), negative = m < all(0);
+        const Ints k = rule.map_m.encode(magnitude(m) / m_over), negative = m < all(0);
         const Ints code = ((k ^ negative) - negative) + 127;
-        store_codes(m_codes + i, code > 0 ? code : Ints{});  // the map has no -1: its first code stands for that
+        store(m_wide + i, code > 0 ? code : Ints{});  // the map has no -1: its first code stands for that
         const Floats v = load(vs + i);
-        const Ints nearest = encode<1>(v / v_over), least = v > all(0) ? Ints{} + 1 : Ints{};  // never 0 for what is not
-        store_codes(v_codes + i, nearest > least ? nearest : least);
+        const Ints nearest = rule.map_v.encode(v / v_over), least = v > all(0) ? Ints{} + 1 : Ints{};
+        store(v_wide + i, nearest > least ? nearest : least);  // never 0 for what is not
     }
+    for (int i = 0; i < BLOCK; ++i) m_codes[i] = static_cast<uint8_t>(m_wide[i]);
+    for (int i = 0; i < BLOCK; ++i) v_codes[i] = static_cast<uint8_t>(v_wide[i]);
 }
 
 }  // namespace
 
 extern "C" void bancada_adamw8bit(float* p, const float* g, uint8_t* m_codes, float* m_scales, uint8_t* v_codes,
                                   float* v_scales, int64_t blocks, int32_t threads, const float* numbers) {
-    const Numbers n{numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], numbers[5], numbers[6]};
+    const Rule rule{numbers[0], 1 / numbers[1], numbers[2], numbers[3], numbers[4], numbers[5], numbers[6], {}, {}};
 #pragma omp parallel for num_threads(threads) if (threads > 1)
     for (int64_t b = 0; b < blocks; ++b) {
         const int64_t at = b * BLOCK;
-        step_block(p + at, g + at, m_codes + at, m_scales + b, v_codes + at, v_scales + b, n);
+        step_block(p + at, g + at, m_codes + at, m_scales + b, v_codes + at, v_scales + b, rule);
     }
 }

@@ -12,6 +12,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,27 @@ def unusable() -> str | None:
     if os.name != "posix":
         return "needs a system with g++ or clang++"
     return None if _compiler() else "needs a C++ compiler: g++, c++ or clang++, or the one that CXX names"
+
+
+def refusal(p: Tensor) -> str | None:
+    """Why the loop cannot step this parameter, or None."""
+    if p.device.type != "cpu":
+        return "a parameter is not on a CPU"
+    # A DTensor's or a fake tensor's data pointer is not that of its elements.
+    return None if type(p) in (Tensor, torch.nn.Parameter) else f"a parameter is a {type(p).__name__}"
+
+
+@functools.cache
+def ready() -> bool:
+    """Whether the loop runs here: it is compiled now if it was not, and a compiler that fails is warned of, once."""
+    if unusable() is not None:
+        return False
+    try:
+        _function()
+    except (RuntimeError, OSError) as error:  # OSError: a folder for temporary files from which nothing may be run
+        warnings.warn(f"8-bit AdamW goes by its tables, several times slower: {error}", RuntimeWarning, stacklevel=2)
+        return False
+    return True
 
 
 def _compiler() -> str | None:
