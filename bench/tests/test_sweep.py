@@ -34,6 +34,7 @@ rounds = 12
 [[suite]]
 id = "planted.sound"
 budget_s = 3
+seeds = 8
 axes = { repeat = [0, 1, 2] }
 [[suite]]
 id = "planted.sound"
@@ -48,7 +49,7 @@ def test_a_sweep_file_is_read_and_its_cases_are_planned_once(tmp_path: Path) -> 
     assert sweep.title == "Mine" and sweep.settings.rounds == 12
     assert [one.case.id for one in planned] == ["r0-fp32", "r1-fp32", "r2-fp32", "r3-fp32"]
     assert planned[2].contenders == ("honest-a", "honest-b") and planned[3].contenders == ("honest-a",)
-    assert planned[0].budget_s == 3
+    assert planned[0].budget_s == 3 and planned[0].job().seeds == 8 and planned[3].job().seeds is None
 
 
 def test_the_command_line_overrides_any_axis(tmp_path: Path) -> None:
@@ -70,6 +71,8 @@ def test_the_command_line_overrides_any_axis(tmp_path: Path) -> None:
         ("[[suite]]\nbudget_s = 3", "needs an id"),
         ("[[suite]]\nid = 'planted.sound'\nbudget_s = -1", "budget_s=-1"),
         ("[[suite]]\nid = 'planted.sound'\nbudget_s = inf", "budget_s=inf"),
+        ("[[suite]]\nid = 'planted.sound'\nseeds = 0", "seeds=0: must be a whole number above 0"),
+        ("[[suite]]\nid = 'planted.sound'\nseeds = true", "seeds=True"),
         ("[[suite]]\nid = 'planted.sound'\ncontenders = 5", "contenders=5: must be a list of names"),
         ("suite = [3]", r"needs at least one \[\[suite\]\]"),
         ("settings = 3\n[[suite]]\nid = 'planted.sound'", "settings=3: must be a table"),

@@ -25,6 +25,7 @@ from bancada.suite import AnySuite, Device
 from bancada.sweep import Planned
 from bancada.training import TrainingSuite
 
+SOURCES = {".py", ".cpp", ".toml", ".safetensors"}
 AA_SUITE = "harness.aa"
 PLAN, CATALOGUE, LOG = "plan.json", "catalogue.json", "children.log"
 Tick = Callable[[Current | None], None]
@@ -59,7 +60,7 @@ class Campaign:
     @functools.cached_property
     def key(self) -> str:
         """What makes two runs the same run: an interrupted one with this key is gone on with."""
-        plan = [[one.suite.id, one.case.id, *one.contenders, one.budget_s] for one in self.planned]
+        plan = [[one.suite.id, one.case.id, *one.contenders, one.budget_s, one.seeds] for one in self.planned]
         facts = [
             plan,
             dataclasses.asdict(self.device),
@@ -74,7 +75,7 @@ class Campaign:
         digest = hashlib.sha256()
         families = sorted({one.suite.family for one in self.planned})
         for folder in (self.root / "bench" / "src", *(self.root / "packages" / family / "src" for family in families)):
-            for path in sorted(folder.rglob("*.py")):
+            for path in sorted(path for path in folder.rglob("*") if path.suffix in SOURCES):
                 digest.update(str(path.relative_to(self.root)).encode() + path.read_bytes())
         return digest.hexdigest()
 

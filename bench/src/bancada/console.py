@@ -85,10 +85,11 @@ class Choices:
         return settings
 
     def _blocks(self, sweep: Sweep) -> tuple[Block, ...]:
-        """The blocks, with the command line's budget in place of theirs."""
-        if self.budget_s is None:
-            return sweep.blocks
-        return tuple(dataclasses.replace(block, budget_s=self.budget_s) for block in sweep.blocks)
+        """The blocks, with the command line's budget and seeds in place of theirs."""
+        return tuple(
+            dataclasses.replace(block, budget_s=self.budget_s or block.budget_s, seeds=self.seeds or block.seeds)
+            for block in sweep.blocks
+        )
 
 
 def _suites(extra: tuple[str, ...]) -> dict[str, AnySuite]:

@@ -74,6 +74,7 @@ class JobCase:
     axes: dict[str, Scalar]
     contenders: tuple[str, ...]
     budget_s: float
+    seeds: int | None = None  # in place of the settings' own
 
 
 @dataclass(frozen=True)

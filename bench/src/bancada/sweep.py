@@ -9,6 +9,7 @@ rounds = 30
 [[suite]]
 id = "attention.forward"
 budget_s = 12       # for one case's race
+seeds = 8           # runs of a training suite's case
 axes = { seq_len = [512, 1024, 2048], causal = [true, false] }
 contenders = ["flash-tiled", "torch-sdpa"]   # all of the suite's where left out
 ```
@@ -43,6 +44,7 @@ class Block:
     axes: Mapping[str, Sequence[Scalar]] = field(default_factory=dict)
     contenders: tuple[str, ...] = ()
     budget_s: float | None = None
+    seeds: int | None = None
 
 
 @dataclass(frozen=True)
@@ -63,10 +65,11 @@ class Planned:
     case: Case
     contenders: tuple[str, ...]
     budget_s: float
+    seeds: int | None = None
 
     def job(self) -> JobCase:
         """As a child process is told."""
-        return JobCase(self.suite.id, dict(self.case.axes), self.contenders, self.budget_s)
+        return JobCase(self.suite.id, dict(self.case.axes), self.contenders, self.budget_s, self.seeds)
 
 
 def sweep_names(folder: Path) -> list[str]:
@@ -103,7 +106,7 @@ def _sweep(name: str, raw: Mapping[str, Any]) -> Sweep:
 
 
 def _block(name: str, raw: Mapping[str, Any]) -> Block:
-    _only(f"sweep {name}: suite", raw, ("id", "axes", "contenders", "budget_s"))
+    _only(f"sweep {name}: suite", raw, ("id", "axes", "contenders", "budget_s", "seeds"))
     if not isinstance(raw.get("id"), str):
         raise ValueError(f"sweep {name}: a [[suite]] needs an id")
     axes = raw.get("axes", {})
@@ -113,10 +116,13 @@ def _block(name: str, raw: Mapping[str, Any]) -> Block:
     budget = raw.get("budget_s")
     if budget is not None and not (_number(budget) and math.isfinite(budget) and budget > 0):
         raise ValueError(f"sweep {name}: budget_s={budget!r}: must be a finite number above 0")
+    seeds = raw.get("seeds")
+    if seeds is not None and not (isinstance(seeds, int) and not isinstance(seeds, bool) and seeds > 0):
+        raise ValueError(f"sweep {name}: seeds={seeds!r}: must be a whole number above 0")
     contenders = raw.get("contenders", [])
     if not isinstance(contenders, list) or not all(isinstance(one, str) for one in contenders):
         raise ValueError(f"sweep {name}: contenders={contenders!r}: must be a list of names")
-    return Block(raw["id"], values, tuple(dict.fromkeys(contenders)), budget)
+    return Block(raw["id"], values, tuple(dict.fromkeys(contenders)), budget, seeds)
 
 
 def _number(value: object) -> bool:
@@ -248,7 +254,7 @@ def _cases(
         return []
     points = itertools.product(*values.values())
     cases = [suite.case(**dict(zip(values, point, strict=True))) for point in points]
-    return [Planned(suite, case, kept, block.budget_s or settings.budget_s) for case in cases]
+    return [Planned(suite, case, kept, block.budget_s or settings.budget_s, block.seeds) for case in cases]
 
 
 START_S = 8.0

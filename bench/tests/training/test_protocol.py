@@ -254,6 +254,16 @@ def test_turns_fit_in_a_row_and_evaluations_lie_evenly(updates: int, evaluations
     )
 
 
+def test_a_cases_own_seeds_go_before_the_settings(tmp_path: Path) -> None:
+    made = suite("regression.seeds", PAIR)
+    planned = job(tmp_path, made, {"updates": 5}, seeds=2, trials=1)
+    planned = replace(planned, cases=tuple(replace(case, seeds=4) for case in planned.cases))
+    with worker(planned) as found:
+        TrainingItem(found, made, planned.cases[0]).run(None)
+    curves = of_kind(read(tmp_path), "curve")
+    assert {row["seed"] for row in curves} == {1, 2, 3, 4}
+
+
 def test_one_seed_gives_curves_and_cells_but_no_verdict(tmp_path: Path) -> None:
     found = measure(tmp_path, suite("regression.single", PAIR), seeds=1, trials=1)
     assert not of_kind(found, "trial"), "one point needs no trial"
@@ -290,6 +300,8 @@ def test_the_estimate_counts_trials_seeds_and_budget() -> None:
     )
     assert usual < seconds(200) < 2 * usual
     assert usual < seconds(100, replace(settings, seeds=3)) and usual < seconds(100, replace(settings, trials=6))
+    own = sweep.Planned(made, made.case(updates=100), ("sgd", "momentum"), 10.0, seeds=3)
+    assert sweep.estimate_s(own, settings, 1e10, CPU) == seconds(100, replace(settings, seeds=3))
     assert seconds(100, names=("sgd",)) == pytest.approx(usual / 2)
     whole = 2 * (3 * 0.5 + 2) * 100 * (1e9 / 3.5e9)
     assert whole < usual < 2 * whole

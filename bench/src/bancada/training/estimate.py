@@ -24,5 +24,5 @@ def estimate_s(planned: Planned, settings: Settings, flops_per_s: float, device:
     for contender in map(suite.contender, able_on(planned, device)):
         tried = len(points(contender.space, settings.trials))
         total += (tried if tried > 1 else 0) * (suite.tuning_share * run + evaluation + BUILD_S)
-        total += settings.seeds * (run + (suite.evaluations + 1) * evaluation + BUILD_S)
+        total += (planned.seeds or settings.seeds) * (run + (suite.evaluations + 1) * evaluation + BUILD_S)
     return total

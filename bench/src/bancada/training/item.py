@@ -68,7 +68,8 @@ class TrainingItem:
             for name in tuned
         }
         with worker.parts.part("training"):
-            for seed in range(bench.settings.seed + 1, bench.settings.seed + 1 + bench.settings.seeds):
+            first, seeds = bench.settings.seed + 1, self.planned.seeds or bench.settings.seeds
+            for seed in range(first, first + seeds):
                 missing = [name for name in curves if seed not in {row["seed"] for row in curves[name]}]
                 if missing:
                     self._seed(seed, {name: tuned[name] for name in missing}, curves, bench)
