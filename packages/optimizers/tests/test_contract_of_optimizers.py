@@ -225,6 +225,25 @@ def test_case13_states_of_torch_load_both_ways(name: str, to_ours: bool, fused: 
 
 
 @every
+def test_case14_state_mapped_to_a_cpu_steps_on_its_parameters_device(case: Case) -> None:
+    """PT103256: a checkpoint read with map_location="cpu" failed at the first step. Meta stands for the other device."""
+    optimizer = case.optimizer(ps := params(case))
+    run(optimizer, ps, 0, 2)
+    there = [torch.nn.Parameter(torch.empty_like(p, device="meta")) for p in ps]
+    try:
+        loaded = case.optimizer(there)
+    except ValueError as error:
+        pytest.skip(str(error))
+    loaded.load_state_dict(optimizer.state_dict())
+    moments = [value for p in there for name, value in loaded.state[p].items() if name != "step"]
+    assert {value.device.type for value in moments} <= {"meta"}
+    for p in there:
+        p.grad = torch.empty_like(p)
+    loaded.step()
+    assert all(float(loaded.state[p]["step"]) == 3 for p in there if "step" in loaded.state[p])
+
+
+@every
 def test_case14_copies_and_pickles_go_on_and_hold_plain_values(case: Case) -> None:
     """ms-swift 10161: only tensors and plain values, `backend` included."""
     ps = params(case)
