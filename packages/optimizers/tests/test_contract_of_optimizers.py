@@ -226,7 +226,7 @@ def test_case13_states_of_torch_load_both_ways(name: str, to_ours: bool, fused: 
 
 @every
 def test_case14_state_mapped_to_a_cpu_steps_on_its_parameters_device(case: Case) -> None:
-    """PT103256: a checkpoint read with map_location="cpu" failed at the first step. Meta stands for the other device."""
+    """PT103256: a checkpoint read with map_location="cpu" failed at the first step. Meta stands for a GPU."""
     optimizer = case.optimizer(ps := params(case))
     run(optimizer, ps, 0, 2)
     there = [torch.nn.Parameter(torch.empty_like(p, device="meta")) for p in ps]
