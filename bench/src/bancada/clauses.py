@@ -20,7 +20,7 @@ def _decimals(value: float) -> int:
     return 2 if value < 1.995 else 1 if value < 9.95 else 0
 
 
-def _interval(mean: Mean) -> str:
+def interval(mean: Mean) -> str:
     """`3.6x [3.4, 3.8]`, with as many decimals as tell the ends apart, two at most."""
     decimals = _decimals(mean.value)
     while decimals < 2 and f"{mean.low:.{decimals}f}" == f"{mean.high:.{decimals}f}":
@@ -31,10 +31,10 @@ def _interval(mean: Mean) -> str:
 def _amount(mean: Mean, word: str, label: str) -> str:
     """How much faster or slower, of a mean above 1; the range by case where the cases differ."""
     if mean.cases == 1:
-        return f"{_interval(mean)} {word} than {label}"
+        return f"{interval(mean)} {word} than {label}"
     if mean.most / mean.least > 1.3 and mean.least > 1:
-        return f"{times(mean.least)} to {times(mean.most)} {word} than {label} by case (mean {_interval(mean)})"
-    return f"{_interval(mean)} {word} than {label}"
+        return f"{times(mean.least)} to {times(mean.most)} {word} than {label} by case (mean {interval(mean)})"
+    return f"{interval(mean)} {word} than {label}"
 
 
 def clause(part: regions.Part, ours: str, against: str) -> str:
@@ -63,9 +63,9 @@ def against_words(suite: SuiteRows, a: str, b: str, cases: Sequence[str]) -> str
     span = f"{times(mean.least)} to {times(mean.most)} of its time"
     faster, slower, undecided = (sum(c.outcome == word for c in found) for word in ("faster", "slower", "open"))
     if said == "tie":
-        return f"is level with {label} (too close to call: {_interval(mean)} of its time)"
+        return f"is level with {label} (too close to call: {interval(mean)} of its time)"
     if said == "open":
-        how = f" in {undecided} of {mean.cases} cases: {span}" if mean.cases > 1 else f": {_interval(mean)} of its time"
+        how = f" in {undecided} of {mean.cases} cases: {span}" if mean.cases > 1 else f": {interval(mean)} of its time"
         return f"cannot be told from {label} (not decided{how})"
     if said == "mixed":
         if not faster or not slower:
@@ -94,7 +94,7 @@ def _peer(suite: SuiteRows, ours: str, peer: str, cases: Sequence[str]) -> str:
     if said == "slower":
         return f"{label} is still {times(mean.value)} faster than it"
     place = "fastest" if regions.yardstick(suite, ours) == regions.reference(suite) else "next"
-    return f"it is {_interval(mean.inverse())} faster than {label}, the {place} peer"
+    return f"it is {interval(mean.inverse())} faster than {label}, the {place} peer"
 
 
 def _elsewhere(suite: SuiteRows, ours: str, against: str, xs: Sequence[Any]) -> str:

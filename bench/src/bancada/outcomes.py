@@ -72,11 +72,14 @@ def _beats(suite: SuiteRows, case: str, a: str, b: str) -> bool:
     return found is not None and found.verdict == "better"
 
 
+def level(found: Contrast, size: float) -> bool:
+    """Whether two outcomes of about this size are as good as equal: more than that nobody has told them apart."""
+    return max(abs(found.low), abs(found.high)) <= LEVEL * abs(size)
+
+
 def _level(suite: SuiteRows, case: str, a: str, b: str) -> bool:
-    """Whether two outcomes are as good as equal: more than that nobody has told them apart."""
     found = _contrast(suite, case, a, b)
-    size = abs(float(suite.cells[case][a][_final(suite)]))
-    return found is not None and max(abs(found.low), abs(found.high)) <= LEVEL * size
+    return found is not None and level(found, float(suite.cells[case][a][_final(suite)]))
 
 
 def _all_level(suite: SuiteRows, case: str, names: Sequence[str]) -> bool:
@@ -167,16 +170,20 @@ def _against(suite: SuiteRows, case: str, mine: str, other: str) -> str:
     """`0.12 [0.10, 0.14] better than torch AdamW (1.4x its time an update)`."""
     label = suite.entrants[other].label
     found = _contrast(suite, case, mine, other)
-    if found is None:
-        said = f"not compared with {label}"
-    elif found.verdict == "too close to call":
-        word = "level with" if _level(suite, case, mine, other) else "not decided against"
-        said = f"{word} {label}, {found.difference:+.2g} [{found.low:+.2g}, {found.high:+.2g}]"
-    else:
-        ends = sorted((abs(found.low), abs(found.high)))
-        said = f"{abs(found.difference):.2g} [{ends[0]:.2g}, {ends[1]:.2g}] {found.verdict} than {label}"
+    size = float(suite.cells[case][mine][_final(suite)])
+    said = f"not compared with {label}" if found is None else difference(found, label, size)
     times = suite.compare(case, mine, other)
     return said + (f" ({times.ratio:.2f}x its time an update)" if times is not None else "")
+
+
+def difference(found: Contrast, label: str, size: float, unit: str = "") -> str:
+    """`0.12 [0.10, 0.14] nats better than torch AdamW`, where the outcomes themselves are of about this `size`."""
+    unit = f" {unit}" if unit else ""
+    if found.verdict == "too close to call":
+        word = "level with" if level(found, size) else "not decided against"
+        return f"{word} {label}, {found.difference:+.2g} [{found.low:+.2g}, {found.high:+.2g}]{unit}"
+    ends = sorted((abs(found.low), abs(found.high)))
+    return f"{abs(found.difference):.2g} [{ends[0]:.2g}, {ends[1]:.2g}]{unit} {found.verdict} than {label}"
 
 
 def _other_figures(suite: SuiteRows, case: str, mine: str, other: str) -> str:
