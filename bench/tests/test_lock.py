@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bancada import cli, lock
+from bancada import lock, runs
 
 HOLD = """
 import sys
@@ -44,4 +44,4 @@ def test_the_newest_run_is_the_one_written_last(tmp_path: Path) -> None:
         rows = tmp_path / name / "rows.jsonl"
         rows.write_text("")
         os.utime(rows, (1_000_000 - age, 1_000_000 - age))
-    assert cli._newest(tmp_path) == "20260105-100000-cpu"
+    assert runs.newest(tmp_path) == tmp_path / "20260105-100000-cpu"

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from bancada import rows
+from bancada import rows, runs
 from bancada.comparisons import SuiteRows, suites
 from bancada.rows import Row
 
@@ -39,6 +39,8 @@ def save(run_dir: Path, name: str, folder: Path) -> Path:
     if not _NAME.match(name):
         raise ValueError(f"name={name!r}: allowed are letters, digits, '.', '_' and '-', a letter or digit first")
     path = folder / f"{name}.jsonl"
+    if path.name == runs.PUBLISHED:
+        raise ValueError(f"name={name!r}: {path.name} holds published figures, no run: take another name")
     if path.exists():
         raise ValueError(
             f"name={name!r}: there is a baseline of that name already ({path.name}): take another, or delete it"
@@ -63,7 +65,7 @@ def folder_of(run_dir: Path) -> Path | None:
 
 def load(folder: Path | None) -> list[Baseline]:
     """Every baseline of a folder, by name."""
-    return [_load(path) for path in sorted(folder.glob("*.jsonl"))] if folder else []
+    return [_load(path) for path in runs.recorded(folder)] if folder else []
 
 
 def _load(path: Path) -> Baseline:

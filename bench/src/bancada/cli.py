@@ -1,28 +1,22 @@
-"""The command line: `bancada sweep | report | list | trust | baseline`."""
+"""The command line: `bancada sweep | report | compare | show | list | trust | baseline`."""
 
 from __future__ import annotations
 
-import functools
 import shlex
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, ParamSpec, TypeVar
+from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
-P = ParamSpec("P")
-T = TypeVar("T")
+from bancada import runs_cli
+from bancada.shell import RunsOption, root, runs_folder, stderr, stdout, told
 
 app = typer.Typer(
     add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False,
     help="Which efficiency technique should I use, on my machine, at my sizes, and what does it cost?",
 )  # fmt: skip
-recorded = typer.Typer(no_args_is_help=True)
-_out = Console(highlight=False, soft_wrap=True)
-_err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 Many = list[str]
 SuiteOption = Annotated[
@@ -44,45 +38,10 @@ ThreadsOption = Annotated[int | None, typer.Option("--threads", help="CPU thread
 ExtraOption = Annotated[
     Many, typer.Option("--suites-from", help="MODULE:FUNCTION that gives further suites (repeatable).")
 ]
-RunsOption = Annotated[
-    Path | None, typer.Option("--out", help="Folder of runs; reports/runs of the checkout where left out.")
-]
-
-
-def _told(function: Callable[P, T]) -> Callable[P, T]:
-    """Turns what a user got wrong into one line and exit status 2."""
-
-    @functools.wraps(function)
-    def inner(*args: P.args, **kwargs: P.kwargs) -> T:
-        try:
-            return function(*args, **kwargs)
-        except (ValueError, PermissionError, FileExistsError, NotADirectoryError, IsADirectoryError) as error:
-            _err.print(f"bancada: {' '.join(str(error).split())}", markup=False)
-            raise typer.Exit(2) from None
-
-    return inner
-
-
-def root() -> Path:
-    """The checkout this harness stands in.
-
-    Raises:
-        ValueError: the harness is installed without its checkout, where the benchmark files are.
-    """
-    found = Path(__file__).resolve().parents[3]
-    if not (found / "bench" / "sweeps").is_dir():
-        raise ValueError(
-            "bancada must be installed from its checkout (pip install -e bench): no bench/sweeps folder beside it"
-        )
-    return found
-
-
-def _runs(out: Path | None) -> Path:
-    return out if out is not None else root() / "reports" / "runs"
 
 
 @app.command()
-@_told
+@told
 def sweep(
     name: Annotated[
         str, typer.Argument(help="A file of bench/sweeps, a path to a .toml, or auto (looks at the machine).")
@@ -130,17 +89,17 @@ def sweep(
     )
     campaign = choices.campaign(root(), shlex.join(["python", "-m", "bancada", *sys.argv[1:]]), aa=not no_aa)
     if dry_run:
-        show_plan(_out, campaign)
+        show_plan(stdout, campaign)
         return
-    run_dir, resumed = folder_for(campaign, _runs(out), fresh)
+    run_dir, resumed = folder_for(campaign, runs_folder(out), fresh)
     if resumed:
-        _out.print(f"Going on with the interrupted run {run_dir.name}.", markup=False)
-    with watching(_err, campaign, run_dir) as tick:
+        stdout.print(f"Going on with the interrupted run {run_dir.name}.", markup=False)
+    with watching(stderr, campaign, run_dir) as tick:
         execute(campaign, run_dir, tick)
-    show_verdicts(_out, run_dir)
-    _out.print(f"\nRows:   {run_dir / 'rows.jsonl'}", markup=False)
+    show_verdicts(stdout, run_dir)
+    stdout.print(f"\nRows:   {run_dir / 'rows.jsonl'}", markup=False)
     if not no_report:
-        _render([run_dir])
+        runs_cli.render([run_dir])
 
 
 def _split(words: list[str]) -> tuple[str, ...]:
@@ -150,48 +109,8 @@ def _split(words: list[str]) -> tuple[str, ...]:
     return named
 
 
-def _render(runs: list[Path]) -> None:
-    try:
-        from bancada.report import build
-    except ImportError as error:
-        _out.print(
-            f"No report here ({error}): install bancada[report], or render the rows elsewhere with `bancada report`.",
-            markup=False,
-        )
-        return
-    _out.print(f"Report: {build(runs)}", markup=False)
-
-
-@app.command()
-@_told
-def report(
-    runs: Annotated[
-        list[str] | None, typer.Argument(help="Run folders, or their names; the newest where left out.")
-    ] = None,
-    out: RunsOption = None,
-) -> None:
-    """Render the report of one or more runs."""
-    _render([_run_dir(run, _runs(out)) for run in runs or [_newest(_runs(out))]])
-
-
-def _newest(folder: Path) -> str:
-    found = sorted(folder.glob("*/rows.jsonl"), key=lambda path: path.stat().st_mtime)
-    if not found:
-        raise ValueError(f"there is no run in {folder} yet: `python -m bancada sweep` makes one")
-    return found[-1].parent.name
-
-
-def _run_dir(name: str, folder: Path) -> Path:
-    from bancada.registry import unknown
-
-    for path in (Path(name), folder / name):
-        if (path / "rows.jsonl").is_file():
-            return path
-    raise unknown("run", name, sorted(path.parent.name for path in folder.glob("*/rows.jsonl")))
-
-
 @app.command("list")
-@_told
+@told
 def list_(suites_from: ExtraOption = []) -> None:  # noqa: B006
     """List the suites with their axes and contenders, and the sweeps."""
     from bancada.registry import discover
@@ -211,15 +130,15 @@ def list_(suites_from: ExtraOption = []) -> None:  # noqa: B006
                 else ("", "", "")
             )
             table.add_row(*left, *right)
-        _out.print(table)
-        _out.print()
+        stdout.print(table)
+        stdout.print()
     folder = root() / "bench" / "sweeps"
     for name in sweep_names(folder):
-        _out.print(f"sweep {name}: {load(name, folder).title}", markup=False)
+        stdout.print(f"sweep {name}: {load(name, folder).title}", markup=False)
 
 
 @app.command()
-@_told
+@told
 def trust(
     comparisons: Annotated[
         int, typer.Option("--comparisons", help="At least this many comparisons of each kind.")
@@ -231,29 +150,10 @@ def trust(
     """How far can a verdict be trusted here? Races identical contenders, and some made exactly 5% slower."""
     from bancada.trust import measure, show
 
-    show(_out, measure(root(), _runs(out), device, threads, comparisons, _err))
+    show(stdout, measure(root(), runs_folder(out), device, threads, comparisons, stderr))
 
 
-@recorded.callback()
-def _recorded() -> None:
-    """Recorded runs, which reports show beside new ones."""
-
-
-@recorded.command("save")
-@_told
-def save_baseline(
-    run: Annotated[str, typer.Argument(help="A finished run: its folder or its name.")],
-    name: Annotated[str, typer.Argument(help="The baseline's name, without an ending.")],
-    out: RunsOption = None,
-) -> None:
-    """Keep a run's rows in reports/baselines, to be shown beside later runs as recorded."""
-    from bancada.baselines import save
-
-    saved = save(_run_dir(run, _runs(out)), name, root() / "reports" / "baselines")
-    _out.print(f"Recorded: {saved}", markup=False)
-
-
-app.add_typer(recorded, name="baseline")
+runs_cli.add_to(app)
 
 
 def main() -> Any:
