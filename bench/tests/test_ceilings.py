@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
+import torch
 
 from bancada import ceilings, cells
+from bancada.clock import Clock, clock_for
 from bancada.suite import Device, Work
 
 
@@ -33,6 +37,23 @@ def test_bandwidth_is_judged_only_where_the_data_exceed_the_last_cache_four_time
     small = cells.timing(np.ones(5), 1, Work(1.0, 3.0 * last_cache_bytes()), 1e12, 1e12, cpu)
     large = cells.timing(np.ones(5), 1, Work(1.0, 5.0 * last_cache_bytes()), 1e12, 1e12, cpu)
     assert "bandwidth_share" not in small and large["bandwidth_share"] == pytest.approx(large["bytes_per_s"] / 1e12)
+
+
+@pytest.mark.parametrize("seconds", [(0.5, 0.25), (0.25, 0.5)])
+def test_the_memory_ceiling_is_what_the_faster_of_two_patterns_reaches(
+    seconds: tuple[float, float], cpu: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fused AdamW, which writes in place, reached 125% of what a copy reached, and was called wrong."""
+    taken, written = iter(seconds), []
+
+    def best(call: Callable[[], torch.Tensor], clock: Clock, seconds: float) -> float:
+        written.append(call())
+        return next(taken)
+
+    monkeypatch.setattr(ceilings, "_best", best)
+    found = ceilings._copy("fp32", cpu, clock_for(cpu), 1.0)
+    assert found == 2 * 4 * written[0].numel() / 0.25
+    assert len(written) == 2 and written[0] is written[1]
 
 
 def test_ceilings_are_measured_in_their_own_process(cpu: Device) -> None:

@@ -104,7 +104,7 @@ def _cache_bytes(device: Device) -> int:
 
 def impossible(fields: Mapping[str, object]) -> str:
     """What is wrong with a result beyond the measured ceilings; empty where nothing is."""
-    for name, what in (("compute_share", "matrix-product"), ("bandwidth_share", "copy")):
+    for name, what in (("compute_share", "matrix-product"), ("bandwidth_share", "memory")):
         share = fields.get(name)
         if isinstance(share, float) and share > ABOVE_CEILING:
             return (
