@@ -41,7 +41,7 @@ class Mean:
     @property
     def outcome(self) -> Outcome:
         """What the mean of time(a)/time(b) says about a."""
-        return _outcome(self.low, self.high)
+        return outcome_of(self.low, self.high)
 
     def inverse(self) -> Mean:
         """The same, of b against a."""
@@ -59,7 +59,8 @@ class Comparison:
     rounds: int = 0
 
 
-def _outcome(low: float, high: float) -> Outcome:
+def outcome_of(low: float, high: float) -> Outcome:
+    """What the interval of a ratio time(a)/time(b) says of a."""
     return "faster" if high < 1 - EDGE else "slower" if low > 1 + EDGE else _undecided(low, high)
 
 
@@ -111,7 +112,8 @@ class SuiteRows:
 
     `cells[case][contender]` is a cell row, `axes[case]` the values that all of the case's rows share, and
     `pairs[case, a, b]` compares the times of a and b, `contrasts[case, measure, a, b]` their outcomes (both orders
-    are there); `planned` counts the cells the plan names, `metrics` are the suite's own figures as declared.
+    are there); `planned` counts the cells the plan names, `metrics` are the suite's own figures as declared,
+    `configuration` the axes among whose values a compile suite lets choose.
     """
 
     id: str
@@ -129,6 +131,7 @@ class SuiteRows:
     planned: int = 0
     kind: str = "kernel"
     metrics: tuple[Mapping[str, Any], ...] = ()
+    configuration: tuple[str, ...] = ()
     contrasts: dict[tuple[str, str, str, str], Contrast] = field(default_factory=dict)
 
     def ok(self, case: str) -> list[str]:
@@ -150,8 +153,8 @@ class SuiteRows:
             return None
         if (found := self.pairs.get((case, a, b))) is not None:
             return found
-        low, high = _low(first) / _high(second), _high(first) / _low(second)
-        return Comparison(first["time_s"] / second["time_s"], low, high, _outcome(low, high))
+        low, high = low_s(first) / high_s(second), high_s(first) / low_s(second)
+        return Comparison(first["time_s"] / second["time_s"], low, high, outcome_of(low, high))
 
     def common(self, a: str, b: str, cases: Iterable[str] | None = None) -> list[Comparison]:
         """a against b at every case, of those given, where both were measured."""
@@ -188,11 +191,13 @@ def joint(comparisons: Sequence[Comparison]) -> Outcome | None:
     return "open" if counted["tie"] + counted["open"] >= most else "mixed"
 
 
-def _low(row: Row) -> float:
+def low_s(row: Row) -> float:
+    """The lower end of a measured cell's time."""
     return float(row["time_low_s"] if "time_low_s" in row else row["time_s"])
 
 
-def _high(row: Row) -> float:
+def high_s(row: Row) -> float:
+    """The upper end."""
     return float(row["time_high_s"] if "time_high_s" in row else row["time_s"])
 
 
@@ -246,7 +251,8 @@ def _empty(row: Row, known: Mapping[str, Any]) -> SuiteRows:
     title = str(known.get("title") or row["suite"])
     place = row["run"], row["device"], row["device_name"]
     kind, metrics = str(known.get("kind", "kernel")), tuple(known.get("metrics", ()))
-    return SuiteRows(row["suite"], *place, title, row["family"], x_axis, unit, entrants, kind=kind, metrics=metrics)
+    found = SuiteRows(row["suite"], *place, title, row["family"], x_axis, unit, entrants, kind=kind, metrics=metrics)
+    return dataclasses.replace(found, configuration=tuple(known.get("configuration", ())))
 
 
 def _entrant_of(row: Row) -> Entrant:

@@ -10,13 +10,14 @@ import typer
 from bancada import runs
 from bancada.shell import RunsOption, root, runs_folder, stdout, told
 
-RunArgument = Annotated[str, typer.Argument(help="A run: its folder, its name, or the name of a baseline.")]
+_RUN = "A run: its folder, its name, or the name of a baseline."
 baseline = typer.Typer(no_args_is_help=True)
 
 
 def add_to(app: typer.Typer) -> None:
     """Adds the commands to the command line."""
     app.command()(report)
+    app.command()(compare)
     app.add_typer(baseline, name="baseline")
 
 
@@ -48,6 +49,36 @@ def report(
     """Render the report of one or more runs."""
     folder = runs_folder(out)
     render([runs.run_dir(name, folder) for name in names] if names else [runs.newest(folder)])
+
+
+@told
+def compare(
+    a: Annotated[str, typer.Argument(metavar="A", help=_RUN)],
+    b: Annotated[str, typer.Argument(metavar="B", help="The other, which is judged against the first.")],
+    across_machines: Annotated[
+        bool, typer.Option("--across-machines", help="Compare runs of different machines all the same.")
+    ] = False,
+    fail_if_slower: Annotated[
+        str | None,
+        typer.Option(
+            "--fail-if-slower",
+            metavar="SHARE",
+            help="Exit status 1 where a cell of B is slower by more than this (5%) with its whole interval, or fails.",
+        ),
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="Print every cell that both hold.")] = False,
+    out: RunsOption = None,
+) -> None:
+    """Put two runs side by side: which cells became slower or faster."""
+    from bancada import compare as comparing
+    from bancada.runs_text import show_compared, show_failed
+
+    limit = comparing.limit_of(fail_if_slower) if fail_if_slower is not None else None
+    sides = [comparing.side(runs.rows_file(name, runs_folder(out), baselines_folder())) for name in (a, b)]
+    found = comparing.compare(*sides, across_machines=across_machines)
+    show_compared(stdout, found, every)
+    if limit is not None and show_failed(stdout, found, limit):
+        raise typer.Exit(1)
 
 
 @baseline.callback()

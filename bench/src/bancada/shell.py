@@ -59,4 +59,4 @@ def runs_folder(chosen: Path | None) -> Path:
 def print_table(console: Console, table: Table) -> None:
     """A table as wide as it needs: a long case is never folded, a narrow terminal wraps whole lines."""
     natural = console.measure(table, options=console.options.update(max_width=WIDEST)).maximum
-    console.print(table, width=min(WIDEST, max(console.width, natural)), no_wrap=True, crop=False)
+    Console(file=console.file, width=max(console.width, natural), soft_wrap=True, highlight=False).print(table)
