@@ -6,6 +6,7 @@ import dataclasses
 import datetime
 import functools
 import hashlib
+import inspect
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -204,10 +205,17 @@ def catalogue(planned: Sequence[Planned]) -> dict[str, Any]:
                 "contenders": [{name: getattr(contender, name) for name in shown} for contender in suite.contenders],
                 "metrics": [dataclasses.asdict(metric) for metric in suite.metrics],
                 "spaces": _spaces(suite),
+                "work": _counted(suite),
             }
             for suite in suites
         ],
     }
+
+
+def _counted(suite: AnySuite) -> str:
+    """What the suite's work function counts: the first paragraph of its docstring; '' where it has none."""
+    text = inspect.getdoc(suite.work) if inspect.isfunction(suite.work) else None
+    return " ".join((text or "").split("\n\n")[0].split())
 
 
 def _spaces(suite: AnySuite) -> dict[str, dict[str, str]]:
