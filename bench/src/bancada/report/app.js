@@ -23,7 +23,13 @@ function filterBar() {
   const bar = document.getElementById("filters");
   const offered = DIMENSIONS.filter((dimension) => dimension.values.length > 1);
   const clear = button("clear", () => forget(...STATE.filters.keys()), { class: "quiet", id: "clear" });
-  bar.append(...offered.map(filterMenu), clear, el("output", { id: "shown", "aria-live": "polite" }));
+  const csv = button("CSV", downloadCsv, {
+    class: "quiet",
+    id: "csv",
+    title: "download the rows that pass the filters",
+  });
+  const shown = el("output", { id: "shown", "aria-live": "polite" });
+  bar.append(...offered.map(filterMenu), clear, shown, csv);
   const opener = document.getElementById("openfilters"); // on narrow screens
   opener.addEventListener("click", () => {
     opener.setAttribute("aria-expanded", String(bar.classList.toggle("open")));
@@ -103,6 +109,12 @@ function belowCards() {
   count();
 }
 
+function focusOn(goal) {
+  // Goes there, for the eye and for the Tab key.
+  goal.scrollIntoView({ block: "start" });
+  goal.tabIndex = -1;
+  goal.focus({ preventScroll: true });
+}
 function navigation() {
   document.addEventListener("click", (event) => {
     const link = event.target.closest?.("a[data-go]");
@@ -112,9 +124,7 @@ function navigation() {
     const goal =
       document.getElementById(link.dataset.go) || suites.find((one) => one.dataset.suite === link.dataset.go);
     if (!goal) return;
-    goal.scrollIntoView({ block: "start" });
-    goal.tabIndex = -1;
-    goal.focus({ preventScroll: true });
+    focusOn(goal);
   });
   const dialog = document.getElementById("detail");
   dialog.addEventListener("click", (event) => {

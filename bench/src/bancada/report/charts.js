@@ -23,30 +23,45 @@ function theme() {
   };
 }
 
-function mix(color, other, share) {
-  const parse = (hex) => [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
-  const a = parse(color),
-    b = parse(other);
-  return `#${a
-    .map((v, i) =>
-      Math.round(v * (1 - share) + b[i] * share)
-        .toString(16)
-        .padStart(2, "0"),
-    )
-    .join("")}`;
-}
-const textColor = (color, look) => mix(color, look.dark ? "#ffffff" : "#000000", look.dark ? 0.35 : 0.3);
-const fade = (color, alpha) => `rgba(${[1, 3, 5].map((i) => parseInt(color.slice(i, i + 2), 16)).join(",")},${alpha})`;
-
 function addChart(host, { height, label, draw }) {
   // `draw(width, height, look)` gives {traces, layout}; `traces[].customdata` holds the indexes of cells.
-  const box = el("div", { class: "chart", role: "img", "aria-label": label, style: { height: `${height}px` } });
-  const chart = { box, height, draw, drawn: false };
+  const box = el("div", {
+    class: "chart",
+    role: "group",
+    tabindex: "0",
+    "aria-label": `Chart: ${label}. Arrow keys go through its points, Enter opens one.`,
+    style: { height: `${height}px` },
+  });
+  const chart = { box, height, draw, drawn: false, point: -1 };
   CHARTS.add(chart);
   box.bancada = chart;
+  box.addEventListener("keydown", (event) => walkPoints(chart, event));
+  box.addEventListener("blur", () => chart.drawn && Plotly.Fx.unhover(box));
   host.append(box);
   watcher.observe(box);
   return box;
+}
+
+const pointsOf = (box) =>
+  box.data.flatMap((trace, curveNumber) =>
+    (trace.customdata || [])
+      .map((index, pointNumber) => ({ curveNumber, pointNumber, index }))
+      .filter(({ index }) => typeof index === "number"),
+  );
+function walkPoints(chart, event) {
+  // What the mouse can do, by keys.
+  if (!chart.drawn) return;
+  const points = pointsOf(chart.box);
+  const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+  if (step && points.length) {
+    chart.point = chart.point < 0 ? (step > 0 ? 0 : points.length - 1) : chart.point + step;
+    chart.point = (chart.point + points.length) % points.length;
+    const { curveNumber, pointNumber } = points[chart.point];
+    Plotly.Fx.hover(chart.box, [{ curveNumber, pointNumber }]);
+  } else if ((event.key === "Enter" || event.key === " ") && points[chart.point])
+    showCell(CELLS[points[chart.point].index]);
+  else return;
+  event.preventDefault();
 }
 
 function paint(chart) {
@@ -63,8 +78,12 @@ function paint(chart) {
     });
   }
   chart.drawn = true;
+  chart.point = -1;
   chart.width = width;
   count();
+}
+function repaint(changed = () => true) {
+  for (const chart of CHARTS) if (chart.drawn && changed(chart)) paint(chart);
 }
 
 function forgetCharts(within) {
@@ -87,21 +106,22 @@ function watchCharts() {
     },
     { rootMargin: "250px" },
   );
-  const again = (changed) =>
-    CHARTS.forEach((chart) => {
-      if (chart.drawn && changed(chart)) paint(chart);
-    });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => again(() => true));
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => repaint());
   let waiting = 0;
+  const resized = () => repaint((chart) => chart.box.clientWidth !== chart.width);
   addEventListener("resize", () => {
     clearTimeout(waiting);
-    waiting = setTimeout(() => again((chart) => chart.box.clientWidth !== chart.width), 150);
+    waiting = setTimeout(resized, 150);
   });
-  addEventListener("beforeprint", () =>
-    CHARTS.forEach((chart) => {
-      if (!chart.drawn) paint(chart);
-    }),
-  );
+  addEventListener("beforeprint", () => {
+    document.documentElement.classList.add("printing"); // as wide as a sheet, and light
+    for (const details of document.querySelectorAll("details.equal")) details.open = true;
+    for (const chart of CHARTS) paint(chart);
+  });
+  addEventListener("afterprint", () => {
+    document.documentElement.classList.remove("printing");
+    repaint();
+  });
 }
 
 // Axes

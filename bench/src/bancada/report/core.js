@@ -18,51 +18,49 @@ const LEVEL = "too close to call";
 const WORTH_NAMING = 1.05; // level: a difference as large as this is excluded; else nothing is decided
 
 function decode(table) {
-  const out = Array.from({ length: table.n }, () => ({}));
-  for (const [name, column] of Object.entries(table.c)) {
-    if ("k" in column)
-      out.forEach((row) => {
-        row[name] = column.k;
-      });
-    else if ("i" in column)
-      column.i.forEach((place, i) => {
-        if (place >= 0) out[i][name] = column.d[place];
-      });
-    else if ("s" in column)
-      column.s.forEach((row, i) => {
-        out[row][name] = column.v[i];
-      });
-    else
-      column.v.forEach((value, i) => {
-        if (value !== null) out[i][name] = value;
-      });
-  }
-  return out;
+  // Row by row, so that rows with the same fields get them in the same order: engines keep such objects small and fast.
+  const readers = Object.entries(table.c).map(([name, column]) => {
+    if ("k" in column) return [name, () => column.k];
+    if ("i" in column) return [name, (row) => column.d[column.i[row]]];
+    if ("v" in column && !("s" in column)) return [name, (row) => column.v[row]];
+    const places = new Map(column.s.map((row, i) => [row, column.v[i]]));
+    return [name, (row) => places.get(row)];
+  });
+  return Array.from({ length: table.n }, (_, row) => {
+    const out = {};
+    for (const [name, read] of readers) {
+      const value = read(row);
+      if (value != null) out[name] = value;
+    }
+    return out;
+  });
 }
 
 const CELLS = decode(DATA.cells);
-const PAIRS = new Map();
-for (const p of decode(DATA.pairs)) {
-  const turned = { faster: "slower", slower: "faster" }[p.verdict] || p.verdict;
-  PAIRS.set([p.run, p.device, p.suite, p.case, p.a, p.b].join(KEY), p);
-  PAIRS.set([p.run, p.device, p.suite, p.case, p.b, p.a].join(KEY), {
-    ...p,
-    a: p.b,
-    b: p.a,
-    ratio: 1 / p.ratio,
-    low: 1 / p.high,
-    high: 1 / p.low,
-    verdict: turned,
-  });
-}
+const AXES = Object.keys(DATA.cells.c).filter((name) => name.startsWith("axis."));
 CELLS.forEach((cell, i) => {
   cell.index = i;
   cell.axes = {};
-  for (const name in cell) if (name.startsWith("axis.")) cell.axes[name.slice(5)] = cell[name];
+  for (const name of AXES) if (name in cell) cell.axes[name.slice(5)] = cell[name];
   cell.label = cell.label || cell.contender;
   cell.ours = cell.origin === "bancada";
   cell.caseKey = [cell.run, cell.device, cell.suite, cell.case].join(KEY);
 });
+
+const TURNED = { faster: "slower", slower: "faster" };
+let pairs = null; // by case and contenders, both ways round; made when first asked for
+function pairsByKey() {
+  if (pairs) return pairs;
+  pairs = new Map();
+  for (const p of decode(DATA.pairs)) {
+    const place = [p.run, p.device, p.suite, p.case].join(KEY);
+    pairs.set([place, p.a, p.b].join(KEY), p);
+    const verdict = TURNED[p.verdict] || p.verdict;
+    const back = { ...p, a: p.b, b: p.a, ratio: 1 / p.ratio, low: 1 / p.high, high: 1 / p.low, verdict };
+    pairs.set([place, p.b, p.a].join(KEY), back);
+  }
+  return pairs;
+}
 
 const SUITES = new Map(DATA.catalogue.suites.map((suite) => [suite.id, suite]));
 for (const cell of CELLS) {
@@ -72,7 +70,7 @@ for (const cell of CELLS) {
 const axisInfo = (suite, name) =>
   (SUITES.get(suite)?.axes || []).find((axis) => axis.name === name) || { name, unit: "", scale: "" };
 
-const pairOf = (a, b) => PAIRS.get([a.run, a.device, a.suite, a.case, a.contender, b.contender].join(KEY));
+const pairOf = (a, b) => pairsByKey().get([a.caseKey, a.contender, b.contender].join(KEY));
 function compare(a, b) {
   // time(a)/time(b) of two cells of one case: their paired rounds, else their two intervals.
   const found = pairOf(a, b);
@@ -203,91 +201,4 @@ function sayVerdict(pair) {
   // "1.60x faster", of a against b.
   if (pair.verdict === LEVEL) return undecided(pair) ? "not decided" : "level";
   return pair.ratio < 1 ? `${sayRatio(1 / pair.ratio)} faster` : `${sayRatio(pair.ratio)} slower`;
-}
-
-// Colours: one a contender in all suites of its family. The reference is grey; yellow, faint on white, comes last.
-
-const PALETTE = ["#D55E00", "#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#F0E442"];
-const SYMBOLS = ["circle", "square", "diamond", "triangle-up", "triangle-down", "star", "pentagon", "hexagon"];
-const STYLES = new Map();
-{
-  const orders = new Map();
-  const known = [...SUITES.values()].flatMap((s) => s.contenders.map((c) => ({ ...c, family: s.family })));
-  const seen = CELLS.map((c) => ({
-    id: c.contender,
-    origin: c.origin,
-    reference: c.reference,
-    label: c.label,
-    family: c.family,
-  }));
-  for (const one of [...known, ...seen]) {
-    const key = one.family + KEY + one.id;
-    if (STYLES.has(key)) continue;
-    const place = orders.get(one.family) || 0;
-    if (!one.reference) orders.set(one.family, place + 1);
-    const ours = one.origin === "bancada";
-    STYLES.set(key, {
-      color: one.reference ? "#888888" : PALETTE[place % PALETTE.length],
-      symbol: one.reference ? "x" : SYMBOLS[(place + Math.floor(place / PALETTE.length)) % SYMBOLS.length],
-      dash: one.reference ? "solid" : ours ? "solid" : place < PALETTE.length ? "dash" : "dot",
-      ours,
-      label: one.label || one.id,
-      reference: !!one.reference,
-    });
-  }
-}
-const styleOf = (cell) => STYLES.get(cell.family + KEY + cell.contender);
-
-// Filters: a Map from a dimension to the chosen values (as text); a dimension that is not there lets all through.
-
-const STATE = { filters: new Map(), y: "time" };
-const DIMENSIONS = [];
-{
-  const add = (name, title, get) => {
-    const values = inOrder(unique(CELLS.map(get).filter((value) => value !== undefined && value !== "")));
-    DIMENSIONS.push({ name, title, get, values });
-  };
-  add("run", "run", (cell) => cell.run);
-  add("family", "family", (cell) => cell.family);
-  add("suite", "suite", (cell) => cell.suite);
-  add("device", "device", (cell) => cell.device_name);
-  for (const axis of unique(CELLS.flatMap((cell) => Object.keys(cell.axes))))
-    add(axis, axis, (cell) => cell.axes[axis]);
-  add("contender", "contender", (cell) => cell.label);
-}
-function visible() {
-  const active = DIMENSIONS.filter((dimension) => STATE.filters.has(dimension.name));
-  return CELLS.filter((cell) =>
-    active.every((dimension) => {
-      const value = dimension.get(cell);
-      return value === undefined || STATE.filters.get(dimension.name).has(String(value));
-    }),
-  );
-}
-function writeFragment() {
-  const parts = [...STATE.filters].map(
-    ([name, chosen]) => `${encodeURIComponent(name)}=${[...chosen].map(encodeURIComponent).join(",")}`,
-  );
-  if (STATE.y !== "time") parts.push(`y=${STATE.y}`);
-  history.replaceState(null, "", parts.length ? `#${parts.join("&")}` : location.pathname + location.search);
-}
-function readFragment() {
-  STATE.filters.clear();
-  STATE.y = "time";
-  for (const part of location.hash.slice(1).split("&").filter(Boolean)) {
-    try {
-      const [name, values = ""] = part.split("=");
-      const dimension = DIMENSIONS.find((one) => one.name === decodeURIComponent(name));
-      if (name === "y" && ["time", "speed"].includes(values)) STATE.y = values;
-      if (!dimension) continue;
-      const known = new Set(dimension.values.map(String));
-      const chosen = values
-        .split(",")
-        .map(decodeURIComponent)
-        .filter((value) => known.has(value));
-      if (chosen.length) STATE.filters.set(dimension.name, new Set(chosen));
-    } catch (error) {
-      if (!(error instanceof URIError)) throw error; // a fragment somebody mistyped filters nothing
-    }
-  }
 }

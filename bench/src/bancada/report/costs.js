@@ -1,66 +1,79 @@
-// What it costs: time against memory or error at one case. And the roofline: rate against work a byte.
+// What it costs: any two figures of a case against each other, those that nothing beats in both joined and named.
 
 const MARGINS = { l: 66, r: 16, t: 10, b: 44 };
 
 function scatter(shown, x, y, { xRange, yRange, best, xTitle, say = () => [] }) {
-  // Each contender a point with its intervals, filled where it is among `best`.
+  // Each contender a point with its intervals, filled and joined where it is among `best`.
   const at = (value, metric) => (metric.linear ? value : log(value)); // in the axis's own units
   const share = (cell, metric, range) => (at(metric.get(cell), metric) - range[0]) / (range[1] - range[0]);
-  const uncertain = (cell, metric) =>
-    metric.high(cell) > metric.low(cell) ? interval([cell], metric, styleOf(cell).color) : undefined;
+  const joined = new Set(best);
+  const uncertain = (cell, metric, color) =>
+    metric.high(cell) > metric.low(cell) ? interval([cell], metric, color) : undefined;
   return (width, height, look) => {
+    const lit = litAmong(shown, best);
     const inner = [width - MARGINS.l - MARGINS.r, height - MARGINS.t - MARGINS.b];
-    const places = shown.map((c) => [
+    const names = shown.map((c) => (lit.has(litKey(c)) ? c.label : ""));
+    const places = shown.map((c, i) => [
       inner[0] * share(c, x, xRange),
       inner[1] * (1 - share(c, y, yRange)),
-      measure(c.label),
+      names[i] ? measure(names[i]) : 0,
     ]);
     const spots = labelSpots(places, inner);
-    const traces = shown.map((cell) => {
-      const { color, symbol } = styleOf(cell);
+    const traces = [...shown].sort(greyLast(lit)).map((cell) => {
+      const { color, symbol, grey } = lookOf(cell, lit, look);
       return {
         x: [x.get(cell)],
         y: [y.get(cell)],
         mode: "markers",
-        marker: { color: best.has(cell) ? color : look.paper, symbol, size: 11, line: { color, width: 2 } },
-        error_x: uncertain(cell, x),
-        error_y: uncertain(cell, y),
+        marker: {
+          color: joined.has(cell) ? color : look.paper,
+          symbol,
+          size: grey ? 9 : 11,
+          line: { color, width: 2 },
+        },
+        error_x: uncertain(cell, x, color),
+        error_y: uncertain(cell, y, color),
         customdata: [cell.index],
         hovertext: [hover(cell, say(cell))],
         hoverinfo: "text",
       };
     });
     const layout = baseLayout(look, { margin: MARGINS });
-    layout.annotations = shown.map((cell, i) => ({
-      x: at(x.get(cell), x),
-      y: at(y.get(cell), y),
-      text: plain(cell.label),
-      showarrow: false,
-      xshift: spots[i][0],
-      yshift: -spots[i][1],
-      font: { size: 12, color: textColor(styleOf(cell).color, look) },
-    }));
+    layout.annotations = shown
+      .map((cell, i) => ({
+        x: at(x.get(cell), x),
+        y: at(y.get(cell), y),
+        text: plain(names[i]),
+        showarrow: false,
+        xshift: spots[i][0],
+        yshift: -spots[i][1],
+        font: { size: 12, color: textColor(styleOf(cell).color, look) },
+      }))
+      .filter((_, i) => names[i]);
     layout.xaxis = valueAxis(look, x, xRange, Math.floor(inner[0] / 62), { title: axisTitle(xTitle, look) });
     layout.yaxis = valueAxis(look, y, yRange, 7);
-    return { traces, layout };
+    return { traces: [stairs(best, x, y, look), ...traces], layout };
+  };
+}
+function stairs(best, x, y, look) {
+  // The line on whose far side every point is beaten: level from each of the best to the next, then up or down to it.
+  const steps = [];
+  for (const cell of [...best].sort(better(x))) {
+    const last = steps[steps.length - 1];
+    if (!last || better(y)(cell, last) < 0) steps.push(cell); // those level with one another can lie behind it
+  }
+  return {
+    x: steps.map(x.get),
+    y: steps.map(y.get),
+    mode: "lines",
+    line: { color: look.muted, width: 1.5, shape: "hv" },
+    hoverinfo: "skip",
   };
 }
 function valueAxis(look, metric, range, most, more = {}) {
   // A linear or logarithmic axis of a metric.
   if (metric.linear) return axis(look, { range, nticks: most, tickangle: 0, ...more });
   return axis(look, { type: "log", range, ...ticks(range, metric.tick, metric.base, most), tickangle: 0, ...more });
-}
-
-function costs(cells, yMetric) {
-  // Filled where nothing else is as good in time, memory and error at once.
-  const shown = drawable(cells, yMetric);
-  const times = shown.flatMap((c) => [METRICS.time.low(c), METRICS.time.high(c)]);
-  return scatter(shown, METRICS.time, yMetric, {
-    xRange: span(times, 0.5, 0.14),
-    yRange: span(shown.map(yMetric.get), yMetric === METRICS.error ? 1.2 : 0.6, 0.16),
-    best: front(measured(cells)),
-    xTitle: "time a call (further left is better)",
-  });
 }
 
 function overlap(a, b) {
@@ -72,6 +85,7 @@ function labelSpots(points, [width, height]) {
   // For each [x, y, label width]: a shift of the label's middle that keeps it clear of all markers and other labels.
   const taken = points.map(([x, y]) => [x - 9, y - 9, x + 9, y + 9]);
   return points.map(([x, y, w]) => {
+    if (!w) return [0, 0]; // no label
     let best = null;
     for (const away of [0, 15, 30, 45]) {
       const beside = w / 2 + 12;
@@ -96,62 +110,78 @@ function labelSpots(points, [width, height]) {
   });
 }
 
-function ceilingsOf(cell) {
-  // The better of the measurements before and after: a ceiling is what can be reached.
-  const out = {};
-  for (const row of DATA.ceilings) {
-    if (row.run !== cell.run || row.device !== cell.device || row.dtype !== cell.axes.dtype) continue;
-    out[row.name] = Math.max(out[row.name] || 0, row.value);
-  }
-  return out;
-}
-function attained(cell) {
-  // The share of its limit; the copy ceiling counts only where the harness judged bandwidth (data beyond the caches).
-  const { matmul = Infinity, copy = Infinity } = ceilingsOf(cell);
-  const limit = Math.min(matmul, "bandwidth_share" in cell ? copy * (cell.flops / cell.bytes) : Infinity);
-  return Number.isFinite(limit) && cell.flops_per_s ? cell.flops_per_s / limit : null;
-}
+// Two figures of a case, chosen by selects
 
-function rooflinePoints(cells) {
-  return groups(cells, (c) => c.contender).map((one) => ({
-    x: one.map((c) => c.flops / c.bytes),
-    y: one.map((c) => c.flops_per_s),
-    mode: "markers",
-    marker: { color: fade(styleOf(one[0]).color, 0.75), symbol: styleOf(one[0]).symbol, size: 6.5 },
-    customdata: one.map((c) => c.index),
-    text: one.map((c) => hover(c, [`${human(c.flops_per_s, RATE)}, ${sayShare(attained(c))} of its limit`])),
-    hovertemplate: "%{text}<extra></extra>",
-  }));
-}
-function roofline(cells, { matmul: peak, copy }) {
-  // FLOP/s against FLOPs a byte, under what this machine was measured to reach.
-  const shown = cells.filter((c) => c.flops_per_s > 0 && c.bytes > 0);
-  const corner = peak && copy ? peak / copy : null;
-  const xRange = span([...shown.map((c) => c.flops / c.bytes), corner].filter(Boolean), 1);
-  const yRange = span([...shown.map((c) => c.flops_per_s), peak].filter(Boolean), 1);
-  return (width, height, look) => {
-    const traces = rooflinePoints(shown);
-    const layout = baseLayout(look, { margin: { l: 84, r: 16, t: 12, b: 44 } });
-    if (corner) {
-      const xs = [10 ** xRange[0], Math.min(Math.max(corner, 10 ** xRange[0]), 10 ** xRange[1]), 10 ** xRange[1]];
-      const ys = xs.map((x) => Math.min(peak, x * copy));
-      traces.unshift({ x: xs, y: ys, mode: "lines", line: { color: look.ink, width: 2 }, hoverinfo: "skip" });
-      const text = plain(`matmul ${human(peak, RATE)}`);
-      const font = { color: look.ink, size: 12 };
-      layout.annotations = [
-        { x: xRange[1], y: log(ys[2]), xanchor: "right", yanchor: "bottom", yshift: 2, showarrow: false, text, font },
-      ];
-    }
-    const sayIntensity = (v) => sayValue(Number(v.toPrecision(2)));
-    const title = axisTitle("FLOPs a byte moved at least", look);
-    layout.xaxis = axis(look, {
-      type: "log",
-      range: xRange,
-      ...ticks(xRange, sayIntensity, 10, Math.floor((width - 100) / 62)),
-      title,
-      tickangle: 0,
-    });
-    layout.yaxis = axis(look, { type: "log", range: [yRange[0], yRange[1] + 0.12], ...ticks(yRange, tickRate) });
-    return { traces, layout };
+function paretoFigure(suite, cells, slot, usual) {
+  // `usual` are the keys of the figures on x and y where the reader has chosen none.
+  const options = figuresOf(suite, cells);
+  const figure = el("figure", { class: "pareto", "data-pareto": slot });
+  const name = (axisName) => `${suite.id}.${slot}.${axisName}`;
+  const draw = () => {
+    forgetCharts(figure);
+    const [x, y] = ["x", "y"].map((axisName, i) => viewOf(name(axisName), options, usual[i]));
+    const selects = [
+      viewSelect(name("y"), "what stands upright", options, usual[1], draw),
+      el("span", {}, "against"),
+      viewSelect(name("x"), "what lies across", options, usual[0], draw),
+    ];
+    const caption = el("figcaption", { class: "axes" }, selects);
+    figure.replaceChildren(caption, ...paretoBody(cells, x, y));
   };
+  draw();
+  return figure;
+}
+function paretoBody(cells, x, y) {
+  const shown = has(has(cells, x.metric), y.metric);
+  if (!shown.length) return [empty("No row here carries both figures.")];
+  const best = front(shown, unique([x.metric, y.metric])).sort(better(x.metric));
+  const label = `${y.title} against ${x.title} at ${cells[0].case}`;
+  const say = (c) => unique([x, y]).map((one) => `${one.title}: ${one.metric.say(one.metric.get(c))}`);
+  const draw = scatter(shown, x.metric, y.metric, {
+    xRange: rangeOf(shown, x.metric),
+    yRange: rangeOf(shown, y.metric),
+    best,
+    xTitle: `${x.title} (${x.metric.higher ? "higher" : "lower"} is better)`,
+    say,
+  });
+  const box = el("div");
+  addChart(box, { height: shown.length > CROWD ? 340 : 280, label, draw });
+  return [box, frontWords(shown, best, x, y), zeroWords(cells, unique([x, y]))].filter(Boolean);
+}
+function frontWords(shown, best, x, y) {
+  // Who is not beaten, in words: the picture's line for those who cannot see it.
+  const each = (c) =>
+    `${c.label} (${unique([x, y])
+      .map(({ metric }) => metric.say(metric.get(c)))
+      .join(", ")})`;
+  const others = shown.length - best.length;
+  const rest = others
+    ? ` The other ${others === 1 ? "one is" : `${others} are`} beaten by one that is nowhere worse.`
+    : "";
+  const way = `${y.title}: ${y.metric.higher ? "higher" : "lower"} is better. `;
+  return el("p", { class: "note" }, capital(way), el("b", {}, "Not beaten: "), `${best.map(each).join("; ")}.${rest}`);
+}
+function zeroWords(cells, figures) {
+  // Who is missing from the picture because nothing is at 0 on a logarithmic axis.
+  const zeros = figures.flatMap(({ title, metric }) =>
+    metric.linear
+      ? []
+      : measured(cells)
+          .filter((c) => metric.get(c) === 0)
+          .map((c) => `${c.label} (${title})`),
+  );
+  return zeros.length
+    ? el("p", { class: "gaps" }, `Exactly 0, so not on a logarithmic axis: ${zeros.join("; ")}.`)
+    : null;
+}
+const PARETO_NOTE =
+  "Filled and joined: nobody is shown to be better in one of the two figures and no worse in the other. Hollow: somebody is.";
+function paretoPair(suite, cells) {
+  // The two views of a case that say most at first; null where there are not two figures to set against each other.
+  const options = figuresOf(suite, cells).map(({ key }) => key);
+  if (options.length < 2) return null;
+  const [one, other] = usualViews(suite, options);
+  const views = one.join() === other.join() ? [one] : [one, other];
+  const figures = views.map((usual, i) => paretoFigure(suite, cells, i ? "second" : "first", usual));
+  return [el("div", { class: "two" }, figures), el("p", { class: "note" }, PARETO_NOTE)];
 }

@@ -1,5 +1,65 @@
 // How near each contender comes to what this machine was measured to reach.
 
+function ceilingsOf(cell) {
+  // The better of the measurements before and after: a ceiling is what can be reached.
+  const out = {};
+  for (const row of DATA.ceilings) {
+    if (row.run !== cell.run || row.device !== cell.device || row.dtype !== cell.axes.dtype) continue;
+    out[row.name] = Math.max(out[row.name] || 0, row.value);
+  }
+  return out;
+}
+function attained(cell) {
+  // The share of its limit; the copy ceiling counts only where the harness judged bandwidth (data beyond the caches).
+  const { matmul = Infinity, copy = Infinity } = ceilingsOf(cell);
+  const limit = Math.min(matmul, "bandwidth_share" in cell ? copy * (cell.flops / cell.bytes) : Infinity);
+  return Number.isFinite(limit) && cell.flops_per_s ? cell.flops_per_s / limit : null;
+}
+
+function rooflinePoints(cells) {
+  return groups(cells, (c) => c.contender).map((one) => ({
+    x: one.map((c) => c.flops / c.bytes),
+    y: one.map((c) => c.flops_per_s),
+    mode: "markers",
+    marker: { color: fade(styleOf(one[0]).color, 0.75), symbol: styleOf(one[0]).symbol, size: 6.5 },
+    customdata: one.map((c) => c.index),
+    text: one.map((c) => hover(c, [`${human(c.flops_per_s, RATE)}, ${sayShare(attained(c))} of its limit`])),
+    hovertemplate: "%{text}<extra></extra>",
+  }));
+}
+function roofline(cells, { matmul: peak, copy }) {
+  // FLOP/s against FLOPs a byte, under what this machine was measured to reach.
+  const shown = cells.filter((c) => c.flops_per_s > 0 && c.bytes > 0);
+  const corner = peak && copy ? peak / copy : null;
+  const xRange = span([...shown.map((c) => c.flops / c.bytes), corner].filter(Boolean), 1);
+  const yRange = span([...shown.map((c) => c.flops_per_s), peak].filter(Boolean), 1);
+  return (width, height, look) => {
+    const traces = rooflinePoints(shown);
+    const layout = baseLayout(look, { margin: { l: 84, r: 16, t: 12, b: 44 } });
+    if (corner) {
+      const xs = [10 ** xRange[0], Math.min(Math.max(corner, 10 ** xRange[0]), 10 ** xRange[1]), 10 ** xRange[1]];
+      const ys = xs.map((x) => Math.min(peak, x * copy));
+      traces.unshift({ x: xs, y: ys, mode: "lines", line: { color: look.ink, width: 2 }, hoverinfo: "skip" });
+      const text = plain(`matmul ${human(peak, RATE)}`);
+      const font = { color: look.ink, size: 12 };
+      layout.annotations = [
+        { x: xRange[1], y: log(ys[2]), xanchor: "right", yanchor: "bottom", yshift: 2, showarrow: false, text, font },
+      ];
+    }
+    const sayIntensity = (v) => sayValue(Number(v.toPrecision(2)));
+    const title = axisTitle("FLOPs a byte moved at least", look);
+    layout.xaxis = axis(look, {
+      type: "log",
+      range: xRange,
+      ...ticks(xRange, sayIntensity, 10, Math.floor((width - 100) / 62)),
+      title,
+      tickangle: 0,
+    });
+    layout.yaxis = axis(look, { type: "log", range: [yRange[0], yRange[1] + 0.12], ...ticks(yRange, tickRate) });
+    return { traces, layout };
+  };
+}
+
 function sharesOf(cells) {
   return groups(cells, (c) => c.suite + KEY + c.contender)
     .map((one) => ({

@@ -32,9 +32,8 @@ function xAxis({ xs, at, place, isLog, title }, width, look) {
   });
 }
 
-function lineTraces(points, x, metric, small) {
+function lineTraces(points, x, metric, small, style) {
   // A contender's line, broken where a size is missing, and a band for each unbroken stretch.
-  const style = styleOf(points.find(Boolean));
   const stretches = [[]];
   points.forEach((cell) => (cell ? stretches[stretches.length - 1].push(cell) : stretches.push([])));
   const bands = stretches
@@ -49,36 +48,43 @@ function lineTraces(points, x, metric, small) {
   const line = {
     x: x.xs.map(x.at),
     y: points.map((c) => (c ? metric.get(c) : null)),
-    mode: "lines+markers",
+    mode: style.grey ? "lines" : "lines+markers",
     connectgaps: false,
-    line: { color: style.color, width: style.ours ? 2.5 : 1.75, dash: style.dash },
+    line: { color: style.color, width: style.grey ? 1.25 : style.ours ? 2.5 : 1.75, dash: style.dash },
     marker: { color: style.color, symbol: style.symbol, size: small ? 5 : 7 },
-    error_y: interval(points, metric, style.color),
+    error_y: style.grey ? undefined : interval(points, metric, style.color),
     customdata: points.map((c) => (c ? c.index : null)),
     text: points.map((c) => (c ? hover(c, metric === METRICS.speed ? speed(c) : []) : "")),
     hovertemplate: "%{text}<extra></extra>",
   };
-  return [...bands, line];
+  return style.grey ? [line] : [...bands, line];
 }
 
-function lines(cells, xName, metric, range, small = false) {
+function lines(cells, xName, metric, range, small = false, crossed = []) {
   const x = { ...horizontal(cells, xName), name: xName };
   const series = groups(drawable(cells, metric), (c) => c.contender).map((one) =>
     x.xs.map((value) => one.find((c) => c.axes[xName] === value)),
   );
   const ends = series.map((points) => points.filter(Boolean).pop());
-  const names = ends.map((c) => (c.axes[xName] === x.last ? c.label : `${c.label}, to ${sayValue(c.axes[xName])}`));
+  const endOf = new Map(ends.map((cell, i) => [cell, series[i]]));
+  const name = (c) => (c.axes[xName] === x.last ? c.label : `${c.label}, to ${sayValue(c.axes[xName])}`);
+  const worth = x.xs.flatMap((value) => winners(cells.filter((c) => c.axes[xName] === value)).best);
+  const rest = worthOf(ends, metric);
   return (width, height, look) => {
-    const room = labelRoom(names, width);
-    const layout = baseLayout(look, { margin: { l: 58, r: room, t: 8, b: small ? 38 : 44 } });
+    const lit = litAmong(ends, [...worth, ...rest]);
+    const named = ends.filter((cell) => lit.has(litKey(cell)));
+    const room = labelRoom(named.map(name), width);
+    const layout = baseLayout(look, { margin: { l: 58, r: room, t: crossed.length ? 20 : 8, b: small ? 38 : 44 } });
     const inner = height - layout.margin.t - layout.margin.b;
-    const placed = ends.map((cell, i) => ({ cell, name: names[i], x: x.place(x.last), y: log(metric.get(cell)) }));
-    layout.annotations = endLabels(placed, range, inner, room, look);
+    const placed = named.map((cell) => ({ cell, name: name(cell), x: x.place(x.last), y: log(metric.get(cell)) }));
+    layout.annotations = [...endLabels(placed, range, inner, room, look), ...crossingNames(crossed, x, look)];
     layout.xaxis = xAxis(x, width - 58 - room, look);
     layout.yaxis = axis(look, { type: "log", range, ...ticks(range, metric.tick, metric.base) });
     const even = { type: "line", xref: "paper", x0: 0, x1: 1, y0: 1, y1: 1, line: { color: look.muted, width: 1 } };
-    if (metric === METRICS.speed) layout.shapes = [even];
-    return { traces: series.flatMap((points) => lineTraces(points, x, metric, small)), layout };
+    layout.shapes = [...(metric === METRICS.speed ? [even] : []), ...crossingLines(crossed, look)];
+    const order = [...ends].sort(greyLast(lit));
+    const traces = order.flatMap((cell) => lineTraces(endOf.get(cell), x, metric, small, lookOf(cell, lit, look)));
+    return { traces, layout };
   };
 }
 
@@ -112,9 +118,9 @@ function dots(cells, metric, range) {
   };
 }
 
-function panel(cells, xName, metric, range, small = false) {
+function panel(cells, xName, metric, range, small = false, crossed = []) {
   // What fits these cells of one panel: lines where x varies, dots where it does not.
   const several = xName && unique(measured(cells).map((c) => c.axes[xName])).length > 1;
-  if (several) return { height: small ? 190 : 290, draw: lines(cells, xName, metric, range, small) };
+  if (several) return { height: small ? 190 : 290, draw: lines(cells, xName, metric, range, small, crossed) };
   return { height: dotsHeight(cells), draw: dots(cells, metric, range) };
 }

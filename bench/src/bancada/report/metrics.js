@@ -2,6 +2,8 @@
 
 const METRICS = {
   time: {
+    title: "time a call",
+    stands: (a, b) => ({ faster: -1, slower: 1 })[compare(a, b).verdict] || 0,
     get: (c) => c.time_s,
     low: (c) => c.time_low_s ?? c.time_s,
     high: (c) => c.time_high_s ?? c.time_s,
@@ -10,6 +12,7 @@ const METRICS = {
     say: sayTime,
   },
   memory: {
+    title: "peak memory above the inputs",
     get: (c) => c.peak_bytes,
     low: (c) => c.peak_bytes,
     high: (c) => c.peak_bytes,
@@ -18,6 +21,7 @@ const METRICS = {
     say: sayBytes,
   },
   error: {
+    title: "error, max |x − ref|",
     get: (c) => c.error_max,
     low: (c) => c.error_max,
     high: (c) => c.error_max,
@@ -26,6 +30,8 @@ const METRICS = {
     say: sayError,
   },
   speed: {
+    title: "speed",
+    higher: true,
     get: (c) => c.speed?.value,
     low: (c) => c.speed?.low,
     high: (c) => c.speed?.high,
@@ -66,24 +72,36 @@ function interval(cells, metric, color) {
   return { type: "data", symmetric: false, array, arrayminus, color, thickness: 1.3, width: 3 };
 }
 
-function winners(cells) {
-  // Of one case: the measured cells, fastest first; those that no other beats; how far the next is behind a lone one.
-  const ok = measured(cells).sort((a, b) => a.time_s - b.time_s);
-  const best = ok.filter((a) => !ok.some((b) => a !== b && compare(a, b).verdict === "slower"));
+// Who is better
+
+const SAME = 0.02; // figures without an interval count as equal within this share
+function stands(metric, a, b) {
+  // -1 where a is shown to be better than b of the same case, 1 where it is worse, 0 where they are not told apart.
+  if (a === b) return 0;
+  if (metric.stands) return metric.stands(a, b);
+  const sign = metric.higher ? -1 : 1;
+  const apart = metric.linear || metric.low(a) !== metric.high(a) ? 0 : SAME;
+  if (metric.high(a) < metric.low(b) * (1 - apart)) return -sign;
+  return metric.low(a) * (1 - apart) > metric.high(b) ? sign : 0;
+}
+const better = (metric) => (a, b) => (metric.higher ? metric.get(b) - metric.get(a) : metric.get(a) - metric.get(b)); // best first
+
+function winners(cells, metric = METRICS.time) {
+  // Of one case: the measured cells, best first; those that no other beats; how far the next is behind a lone one.
+  const ok = has(cells, metric).sort(better(metric));
+  const best = ok.filter((a) => !ok.some((b) => stands(metric, a, b) === 1));
   const next = best.length === 1 ? ok.find((c) => c !== best[0]) : null;
-  return { ok, best, next, lead: next ? compare(next, best[0]) : null };
+  return { ok, best, next, lead: next && metric === METRICS.time ? compare(next, best[0]) : null };
 }
 
-const sameCost = 0.02;
-function dominates(a, b) {
-  // Whether a is nowhere worse than b in time, memory and error, and somewhere better.
-  let better = false;
-  for (const metric of [METRICS.time, METRICS.memory, METRICS.error]) {
-    const [x, y] = [metric.get(a), metric.get(b)];
-    if (x == null || y == null) continue;
-    if (x > y * (1 + sameCost)) return false;
-    if (x < y * (1 - sameCost)) better = true;
-  }
-  return better;
+function beaten(a, b, metrics) {
+  // Whether b is nowhere shown to be worse than a in these figures, and somewhere better.
+  const found = metrics.map((metric) => stands(metric, b, a));
+  return found.includes(-1) && !found.includes(1);
 }
-const front = (cells) => new Set(cells.filter((cell) => !cells.some((other) => dominates(other, cell))));
+const front = (cells, metrics) => cells.filter((a) => !cells.some((b) => beaten(a, b, metrics)));
+function worthOf(cells, metric) {
+  // Cells of a case in the order in which they matter: those nobody beats, the reference, our best, the rest by rank.
+  const { ok, best } = winners(cells, metric);
+  return [...best, ...ok.filter((c) => c.reference), ...ok.filter((c) => c.ours).slice(0, 1), ...ok];
+}

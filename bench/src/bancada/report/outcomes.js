@@ -3,22 +3,23 @@
 const metricsOf = (suite) => suite.metrics || [];
 const finalOf = (name) => `measure.final.${name}`; // where a training suite keeps it
 
+const inBytes = (metric) => ["bytes", "B"].includes(metric.unit);
 function measureOf(metric, field, say = (v) => digits(v)) {
   // A declared metric in the form that panels take.
   return {
     get: (c) => c[field],
     low: (c) => c[`${field}.low`] ?? c[field],
     high: (c) => c[`${field}.high`] ?? c[field],
-    tick: metric.unit === "bytes" ? tickBytes : (v) => digits(v, 3),
-    base: metric.unit === "bytes" ? 2 : 10,
-    say: metric.unit === "bytes" ? sayBytes : say,
-    linear: metric.scale !== "log" && metric.unit !== "bytes",
+    tick: inBytes(metric) ? tickBytes : (v) => digits(v, 3),
+    base: inBytes(metric) ? 2 : 10,
+    say: inBytes(metric) ? sayBytes : say,
+    title: metric.title,
+    linear: metric.scale !== "log" && !inBytes(metric),
     higher: metric.better === "higher",
   };
 }
 const wayOf = (metric) => `${metric.better} is better`;
-const titleOf = (metric) =>
-  `${capital(metric.title)}${metric.unit && metric.unit !== "bytes" ? `, ${metric.unit}` : ""}`;
+const titleOf = (metric) => `${capital(metric.title)}${metric.unit && !inBytes(metric) ? `, ${metric.unit}` : ""}`;
 
 function linearSpan(values, margin = 0.08) {
   const shown = values.filter(Number.isFinite);
@@ -34,66 +35,96 @@ const rangeOf = (cells, metric) => {
 const has = (cells, metric) =>
   measured(cells).filter((c) => Number.isFinite(metric.get(c)) && (metric.linear || metric.get(c) > 0));
 
-function inBoth(x, y) {
-  // Whether a is nowhere worse than b in x (lower is better) and y, and somewhere better.
-  const gain = (metric, a, b) => (metric.higher ? metric.get(a) - metric.get(b) : metric.get(b) - metric.get(a));
-  return (a, b) => gain(x, a, b) >= 0 && gain(y, a, b) >= 0 && gain(x, a, b) + gain(y, a, b) > 0;
-}
-function scatterFigure(cells, x, y, caption, xTitle, yTitle) {
-  // Two figures of a case; filled are those whom nobody beats in both.
-  const figure = el("figure", {}, el("figcaption", {}, caption));
-  const shown = has(has(cells, x), y);
-  if (!shown.length) {
-    figure.append(empty("No row here carries both figures."));
-    return figure;
-  }
-  const better = inBoth(x, y);
-  const draw = scatter(shown, x, y, {
-    xRange: rangeOf(shown, x),
-    yRange: rangeOf(shown, y),
-    best: new Set(shown.filter((c) => !shown.some((other) => other !== c && better(other, c)))),
-    xTitle,
-    say: (c) => [`${xTitle}: ${x.say(x.get(c))}`, `${yTitle}: ${y.say(y.get(c))}`],
-  });
-  addChart(figure, { height: 290, label: `${caption} at ${cells[0].case}`, draw });
-  return figure;
-}
+// The figures that a suite's cells carry, to be set against each other: {key, title, metric}.
 
-function measurePanels(suite, cells) {
-  // For a kernel suite with figures of its own: each against time and against size, a row for each case and figure.
-  const carried = (inside) =>
-    metricsOf(suite).filter((m) => m.drawn !== false && measured(inside).some((c) => c[`measure.${m.name}`] != null));
-  const cases = groups(cells, (c) => c.caseKey);
-  const items = cases.flatMap((inside) => carried(inside).map((metric) => [inside, metric]));
-  if (!items.length) return null;
-  const row = ([inside, metric]) => {
-    const y = measureOf(metric, `measure.${metric.name}`);
-    const caption = `${titleOf(metric)} (${wayOf(metric)})`;
-    const figures = [scatterFigure(inside, METRICS.time, y, `${caption}, and time`, "time a call", metric.title)];
-    if (metric.name !== "bytes" || !ownBytes(inside))
-      figures.push(
-        scatterFigure(inside, sizeMetric(inside), y, `${caption}, and size`, sizeTitle(inside), metric.title),
-      );
-    const title = cases.length > 1 ? el("h5", {}, caseWords(suite, inside)) : null;
-    return el("div", { class: "facet" }, title, el("div", { class: "two" }, figures));
-  };
-  const note = "Filled: no other contender is as good or better in both. Hollow: another one is.";
-  return el(
-    "div",
-    { class: "measures" },
-    el("h4", {}, "Figures of its own"),
-    moreOf(items, MOST_PANELS, "charts", (some) => el("div", {}, some.map(row))),
-    el("p", { class: "note" }, note),
-  );
+const KINDS = {
+  training: { time: "time an update", memory: "peak memory of an update" },
+  ranks: { time: "time a step, slowest rank", memory: "peak of the fullest rank" },
+};
+const LOG_TIME = { unit: "s", better: "lower", scale: "log" };
+const LOG_BYTES = { unit: "bytes", better: "lower", scale: "log" };
+function judgedOf(metric) {
+  // The final value of a training metric: the contrast over the seeds says who is better, where there is one.
+  const found = measureOf(metric, finalOf(metric.name));
+  const bySeeds = (a, b) => ({ better: -1, worse: 1 })[contrast(a, b, `final.${metric.name}`)?.verdict] || 0;
+  const known = (a, b) => contrast(a, b, `final.${metric.name}`);
+  return { ...found, stands: (a, b) => (known(a, b) ? bySeeds(a, b) : stands({ ...found, stands: null }, a, b)) };
 }
-const BYTE_FIGURE = { title: "bytes", unit: "bytes", better: "lower", scale: "log" };
-const ownBytes = (cells) => measured(cells).some((c) => c["measure.bytes"] > 0);
-const sizeMetric = (cells) => (ownBytes(cells) ? measureOf(BYTE_FIGURE, "measure.bytes") : METRICS.memory);
-const sizeTitle = (cells) => (ownBytes(cells) ? "bytes of the model" : "peak memory above the inputs");
+const timeOf = (field) => ({ ...measureOf(LOG_TIME, field), tick: tickTime, say: sayTime });
+const FIXED_FIGURES = [
+  ["time", METRICS.time],
+  ["memory", METRICS.memory],
+  ["error", METRICS.error],
+  [
+    "grad",
+    { ...measureOf({ scale: "log" }, "grad_error_max"), title: "gradient error, max", tick: sayError, say: sayError },
+  ],
+  ["first", { ...timeOf("first_call_s"), title: "first call" }],
+];
+function figuresOf(suite, cells) {
+  const said = (key, metric) => KINDS[suite.kind]?.[key] || metric.title;
+  const own = metricsOf(suite).map((m) =>
+    suite.kind === "training"
+      ? [`final.${m.name}`, judgedOf(m), titleOf(m)]
+      : [`m.${m.name}`, measureOf(m, `measure.${m.name}`), titleOf(m)],
+  );
+  const kept = fieldsOf(cells, "measure.bytes.").map(([field, title]) => [
+    `kept.${title}`,
+    measureOf(LOG_BYTES, field),
+    `bytes of ${title}`,
+  ]);
+  const target = ["updates", "seconds"].map((unit) => [
+    `${unit}_to_target`,
+    unit === "seconds" ? timeOf("measure.seconds_to_target") : measureOf({}, "measure.updates_to_target"),
+    `${unit} to the target`,
+  ]);
+  const ranked = suite.kind === "ranks" ? own.map(([key]) => key) : []; // where bytes of each kind are declared
+  const all = [
+    ...FIXED_FIGURES.map(([key, metric]) => [key, metric, said(key, metric)]),
+    ...own,
+    ...(ranked.length ? [] : kept),
+    ...target,
+  ];
+  return all
+    .filter(([, metric]) => has(cells, metric).length)
+    .map(([key, metric, title]) => ({ key, metric, title: lowered(title) }));
+}
+// A small first letter, for the middle of a line; a name in capitals (KL) stays.
+const lowered = (text) => (/^.[A-Z]/.test(text) ? text : text.charAt(0).toLowerCase() + text.slice(1));
+
+function usualViews(suite, keys) {
+  // Which two figures are shown against each other at first, as [x, y], in each of two views.
+  const first = (...wanted) => wanted.find((key) => keys.includes(key));
+  const judged = metricsOf(suite).find((m) => m.drawn !== false && !inBytes(m));
+  const memory = first("memory", "m.bytes", "first", "time");
+  if (suite.kind === "training") {
+    const y = first(`final.${judged?.name}`, "memory", "time");
+    return [
+      ["time", y],
+      [memory, y],
+    ];
+  }
+  if (suite.kind === "ranks")
+    return [
+      ["time", memory],
+      [first("m.comm.bytes", "m.comm.all_ranks.bytes", "time"), memory],
+    ];
+  const quality = first(`m.${judged?.name}`);
+  const size = first("m.bytes", "memory", "first", "time");
+  if (quality && size === "m.bytes")
+    return [
+      [size, quality],
+      ["time", quality],
+    ];
+  return [
+    ["time", size],
+    ["time", quality || first("error", "grad", "memory", "first", "time")],
+  ];
+}
 
 function measureColumns(suite, cells) {
   // The columns of a suite's own figures, for the table of all its cells.
   return metricsOf(suite)
     .filter((m) => cells.some((c) => c[`measure.${m.name}`] != null))
-    .map((m) => amount(m.title, cells, (c) => c[`measure.${m.name}`], m.unit === "bytes" ? BYTES : m.unit));
+    .map((m) => amount(m.title, cells, (c) => c[`measure.${m.name}`], inBytes(m) ? BYTES : m.unit));
 }

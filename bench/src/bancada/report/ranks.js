@@ -33,7 +33,7 @@ function bars(cells, parts, say) {
     return { traces, layout };
   };
 }
-function barFigure(cells, parts, caption) {
+function barFigure(cells, parts, caption, say = sayBytes) {
   const figure = el("figure", {}, el("figcaption", {}, caption));
   const shown = measured(cells).filter((c) => parts.some(([name]) => c[name] > 0));
   if (!shown.length) {
@@ -46,7 +46,7 @@ function barFigure(cells, parts, caption) {
   addChart(figure, {
     height: 20 + 30 * shown.length,
     label: `${caption}, ${cells[0].case}`,
-    draw: bars(shown, parts, sayBytes),
+    draw: bars(shown, parts, say),
   });
   return figure;
 }
@@ -78,12 +78,18 @@ function stepTimes(ok) {
   return el("p", { class: "note" }, el("b", {}, "Step times, in the same rounds: "), `${said.join("; ")}.`);
 }
 
-function rankedCase(cells) {
+function rankedCase(suite, cells) {
   const figures = [
     barFigure(cells, partsOf(cells, "measure.bytes."), "Held by the fullest rank"),
     barFigure(cells, commParts(cells), "Handed to collectives in a step, a rank"),
   ];
-  return [el("div", { class: "two" }, figures), stepTimes(measured(cells)), gaps(cells, ""), rankTable(cells)];
+  return [
+    el("div", { class: "two" }, figures),
+    stepTimes(measured(cells)),
+    ...(paretoPair(suite, cells) || []),
+    gaps(cells, ""),
+    rankTable(cells),
+  ];
 }
 
 function rankTable(cells) {
@@ -121,7 +127,13 @@ function ranksSection(suite, cells) {
   const shared = unique(ok.map((c) => c["note.ranks"]).filter(Boolean));
   const said = `${shared.join("; ")}. Step times compare ways of doing the same work in one race; they do not say what more devices bring.`;
   if (shared.length) section.append(el("p", { class: "caution" }, el("b", {}, "Not scaling: "), said));
-  section.append(caseByCase(suite, cells, rankedCase));
+  const parts = [
+    casesMap(section, suite, cells, "memory"),
+    crowdLegend(cells),
+    caseByCase(suite, cells, (one) => rankedCase(suite, one)),
+    equalWork(suite, cells),
+  ];
+  section.append(...parts.filter(Boolean));
   return section;
 }
 

@@ -53,7 +53,7 @@ function caseByCase(suite, cells, draw) {
   const facet = (one) => {
     const heading = el("h5", {}, caseWords(suite, one));
     const inside = measured(one).length ? draw(one) : [gaps(one, "", "Nothing was measured: ")];
-    return el("div", { class: "facet", "data-case": one[0].case }, heading, inside);
+    return el("div", { class: "facet", "data-case": one[0].caseKey }, heading, inside);
   };
   return moreOf(fullestFirst(cells), MOST_PANELS, "cases", (some) => el("div", {}, some.map(facet)));
 }
@@ -69,24 +69,23 @@ function suiteSection(suite, cells) {
   const show = (chosen) => drawCost(cost, cells, chosen, show);
   const jump = (chosen) => {
     show(chosen);
-    cost.scrollIntoView({ block: "start" });
+    focusOn(cost);
   };
-  if (cases.length > 1 && cases.some((one) => measured(one).length > 1)) {
-    const xs = xName ? inOrder(unique(cells.map((c) => c.axes[xName]))) : [null];
-    const note =
-      "How far ahead of the next; “=” where they are level, “or” where nothing is decided. Click one to see what it costs.";
-    section.append(
-      el("h4", {}, "Who is fastest where"),
-      moreOf(facets, MOST_MAP_ROWS, "rows", (some) => winMap(some, xs, xName, jump)),
-      el("p", { class: "note" }, note),
-    );
-  }
-  section.append(
-    ...[panels(cells, facets, xName, fixed, reference), measurePanels(suite, cells), cost].filter(Boolean),
-  );
+  const several = cases.length > 1 && cases.some((one) => measured(one).length > 1);
   const size = (one) => (xName ? one[0].axes[xName] : 0);
   show(cases.reduce((a, b) => ((measured(b).length - measured(a).length || size(b) - size(a)) > 0 ? b : a)));
-  section.append(el("h4", {}, "All figures"), cellTable(cells, [xName, ...varying].filter(Boolean), reference));
+  section.append(
+    ...[
+      several ? regionMap(suite, cells, facets, xName, jump) : null,
+      several ? summaryTable(cells) : null,
+      crowdLegend(cells),
+      panels(cells, facets, xName, fixed, reference),
+      cost,
+      el("h4", {}, "All figures"),
+      el("div", { class: "cells" }, cellTable(cells, [xName, ...varying].filter(Boolean), reference)),
+      equalWork(suite, cells),
+    ].filter(Boolean),
+  );
   return section;
 }
 
@@ -104,11 +103,11 @@ function moreOf(items, first, what, make) {
   return box;
 }
 
-function figureOf(cells, xName, metric, range, caption, title) {
+function figureOf(cells, xName, metric, range, caption, title, crossed) {
   const figure = el("figure", {}, el("figcaption", {}, caption));
   if (drawable(cells, metric).length) {
     const label = [caption, xName ? `against ${xName}` : "", title].filter(Boolean).join(", ");
-    addChart(figure, { ...panel(cells, xName, metric, range), label });
+    addChart(figure, { ...panel(cells, xName, metric, range, false, crossed), label });
   } else if (measured(cells).some((c) => metric.get(c) === 0)) figure.append(empty("Zero for all contenders here."));
   else figure.append(empty(measured(cells).length ? "No row here carries this figure." : "Nothing measured."));
   return figure;
@@ -152,8 +151,9 @@ function panels(cells, facets, xName, fixed, reference) {
       {},
       some.map((facet) => {
         const title = panelTitle(facet, xName);
+        const crossed = xName ? crossings(facet, xName) : [];
         const figures = shown.map(([metric, range, caption]) =>
-          figureOf(facet.cells, xName, metric, range, caption, title),
+          figureOf(facet.cells, xName, metric, range, caption, title, metric === left ? crossed : []),
         );
         const missing = gaps(
           facet.cells.filter((c) => ran.has(c.contender)),
@@ -163,6 +163,7 @@ function panels(cells, facets, xName, fixed, reference) {
           "div",
           { class: "facet" },
           title ? el("h5", {}, title) : null,
+          xName ? crossingWords(facet, xName, axisInfo(facet.cells[0].suite, xName).unit) : null,
           el("div", { class: "two" }, figures),
           missing,
         );
@@ -209,37 +210,7 @@ function drawCost(box, cells, chosen, show) {
   const select = el("select", { "aria-label": "case", onchange: () => show(cases.get(select.value)) }, options);
   const ok = measured(chosen);
   box.replaceChildren(el("div", { class: "rowhead" }, el("h4", {}, "What it costs, at one case"), select));
-  if (ok.length) {
-    const pairs = [
-      [METRICS.memory, "Time and memory"],
-      [METRICS.error, "Time and error against float64"],
-    ];
-    const figures = pairs.map(([metric, caption]) => {
-      const figure = el("figure", {}, el("figcaption", {}, caption));
-      if (drawable(chosen, metric).length)
-        addChart(figure, { height: 270, label: `${caption} at ${chosen[0].case}`, draw: costs(chosen, metric) });
-      else
-        figure.append(
-          empty(
-            ok.some((c) => metric.get(c) === 0) ? "Zero for all contenders here." : "No row here carries this figure.",
-          ),
-        );
-      return figure;
-    });
-    const note =
-      "Filled: no other contender is as good or better in time, memory and error all at once. Hollow: another one is.";
-    box.append(el("div", { class: "two" }, figures), el("p", { class: "note" }, note));
-  }
-  const zero = ok.filter((c) => c.peak_bytes === 0 || c.error_max === 0);
-  const zeros = (c) => [c.peak_bytes === 0 ? "0 B" : "", c.error_max === 0 ? "error 0" : ""].filter(Boolean).join(", ");
-  if (zero.length)
-    box.append(
-      el(
-        "p",
-        { class: "gaps" },
-        `Exactly 0, so not on a logarithmic axis: ${zero.map((c) => `${c.label} (${zeros(c)})`).join("; ")}.`,
-      ),
-    );
+  box.append(...(paretoPair(SUITES.get(chosen[0].suite), chosen) || []));
   box.append(...[gaps(chosen, ""), pairTable(chosen)].filter(Boolean));
 }
 
@@ -260,10 +231,10 @@ function cardCharts() {
       return;
     }
     const xName = chooseX(SUITES.get(verdict.suite), cells);
-    const reference = withSpeed(cells);
-    const metric = reference ? METRICS.speed : METRICS.time;
     const { facets } = facetsOf(cells, xName);
     const [facet] = facets;
+    const reference = withSpeed(facet.cells);
+    const metric = reference ? METRICS.speed : METRICS.time;
     const what = reference ? `Speed against ${reference}` : "Time a call";
     const place = facet.title ? `; here ${facet.title}` : "";
     const caption = `${what}${place}${facets.length > 1 ? ` (1 of ${facets.length} panels)` : ""}`;

@@ -54,10 +54,16 @@ function sortable(given, rows, { first = 14, caption = "", open = null } = {}) {
     const inside = column.beside ? column.title : el("button", { type: "button", onclick: () => sortBy(column) }, name);
     return el("th", { scope: "col", class: kindOf(column) }, inside);
   });
+  const opening = (row) => (event) => {
+    event.stopPropagation(); // the row would open it again
+    open(row);
+  };
   const line = (row) => {
-    const cells = columns.map((column, i) =>
-      el(i ? "td" : "th", { scope: i ? null : "row", class: kindOf(column) }, column.show(row) ?? ""),
-    );
+    const cells = columns.map((column, i) => {
+      const shown = column.show(row) ?? "";
+      const inside = open && !i ? button(shown, opening(row), { class: "link" }) : shown; // so that a key opens it too
+      return el(i ? "td" : "th", { scope: i ? null : "row", class: kindOf(column) }, inside);
+    });
     return el("tr", open ? { onclick: () => open(row), class: "opens" } : {}, cells);
   };
   function fill() {
@@ -106,12 +112,7 @@ function simpleTable(caption, heads, rows) {
 }
 
 function chip(cell) {
-  const style = styleOf(cell);
-  const swatch = el("span", {
-    class: `swatch${style.ours || style.reference ? "" : " peer"}`,
-    style: { "--c": style.color },
-  });
-  return el("span", { class: "chip" }, swatch, cell.label);
+  return el("span", { class: "chip" }, swatchOf(styleOf(cell)), cell.label);
 }
 const statusClass = (status) => `s-${status.replace(/[^a-z]/g, "-")}`;
 function statusMark(cell) {
@@ -119,15 +120,7 @@ function statusMark(cell) {
   return el("span", { class: `status ${statusClass(cell.status)}`, title: cell.reason || "" }, text);
 }
 
-function opener(cell) {
-  // A contender's name, which opens its row.
-  const open = (event) => {
-    event.stopPropagation(); // the row would open it again
-    showCell(cell);
-  };
-  return button(chip(cell), open, { class: "link" });
-}
-const CONTENDER_COLUMN = { title: "contender", value: (c) => c.label, show: opener };
+const CONTENDER_COLUMN = { title: "contender", value: (c) => c.label, show: chip };
 const STATUS_COLUMN = { title: "status", value: (c) => c.status, show: statusMark };
 function amount(title, cells, get, units) {
   // A column of figures: `units` is the one they are in, or a list from which their median chooses.
@@ -141,6 +134,33 @@ const between = (low, high, size = 1) => (low == null ? "" : `[${digits(low / si
 function timeColumns(title, cells) {
   const time = amount(title, cells, (c) => c.time_s, TIME);
   return [time, intervalColumn((c) => (c.status === "ok" ? between(c.time_low_s, c.time_high_s, time.size) : ""))];
+}
+
+function repaid(cell, reference) {
+  // Calls after which a compiling contender has won back what its first call took beyond an ordinary one, against the
+  // reference; Infinity where it is not faster, null where it compiles nothing.
+  const known = SUITES.get(cell.suite).contenders.find((c) => c.id === cell.contender);
+  if (!known?.compiles || cell.status !== "ok" || !reference || cell.first_call_s == null) return null;
+  if (compare(cell, reference).verdict !== "faster") return Infinity;
+  const saving = reference.time_s - cell.time_s;
+  return saving > 0 ? Math.ceil(Math.max(0, cell.first_call_s - cell.time_s) / saving) : Infinity;
+}
+function repaidColumn(cells, reference) {
+  // Where a contender compiles at its first call: when that pays.
+  const references = new Map(
+    measured(cells)
+      .filter((c) => c.reference)
+      .map((c) => [c.caseKey, c]),
+  );
+  const value = (c) => repaid(c, references.get(c.caseKey));
+  if (!cells.some((c) => value(c) != null)) return null;
+  const say = (calls) => (calls === Infinity ? "never: not faster" : sayValue(calls));
+  return {
+    title: "compiling pays",
+    unit: `calls, against ${reference}`,
+    value,
+    show: (c) => (value(c) == null ? "" : say(value(c))),
+  };
 }
 
 function cellTable(cells, varying, reference) {
@@ -169,10 +189,8 @@ function cellTable(cells, varying, reference) {
   if (cells.some((c) => c.grad_error_max != null))
     columns.push(error("gradient error", "max", (c) => c.grad_error_max));
   columns.push({ ...amount("rate", cells, (c) => c.flops_per_s, "GFLOP/s"), size: 1e9 });
-  columns.push(
-    amount("first call", cells, (c) => c.first_call_s, "s"),
-    STATUS_COLUMN,
-  );
+  columns.push(amount("first call", cells, (c) => c.first_call_s, "s"));
+  columns.push(...[repaidColumn(cells, reference), STATUS_COLUMN].filter(Boolean));
   return sortable(columns, cells, {
     first: 12,
     caption: `${cells.length} cells; click a row for its samples and command`,

@@ -35,8 +35,7 @@ function secondsAt(run, update) {
   return run.seconds[place < 0 ? run.seconds.length - 1 : place];
 }
 
-function curveTraces(cell, points, small) {
-  const { color, dash, ours, symbol } = styleOf(cell);
+function curveTraces(cell, points, small, { color, dash, ours, symbol, grey }) {
   const xs = points.map((p) => p.x);
   const area = band(
     xs,
@@ -47,8 +46,8 @@ function curveTraces(cell, points, small) {
   const line = {
     x: xs,
     y: points.map((p) => p.mean),
-    mode: small ? "lines" : "lines+markers",
-    line: { color, width: ours ? 2.5 : 1.75, dash },
+    mode: small || grey ? "lines" : "lines+markers",
+    line: { color, width: grey ? 1.25 : ours ? 2.5 : 1.75, dash },
     marker: { color, symbol, size: 6 },
     customdata: points.map(() => cell.index),
     text: points.map((p) =>
@@ -56,7 +55,7 @@ function curveTraces(cell, points, small) {
     ),
     hovertemplate: "%{text}<extra></extra>",
   };
-  return [area, line];
+  return grey ? [line] : [area, line];
 }
 
 function curves(cells, metric, clock, small = false) {
@@ -68,14 +67,18 @@ function curves(cells, metric, clock, small = false) {
   const settled = series.flatMap((one) => one.points.slice(Math.min(1, one.points.length - 1)));
   const range = linearSpan(settled.flatMap((p) => [p.low, p.high])); // the untrained start would flatten all the rest
   const target = cells.find((c) => c["measure.target"] != null)?.["measure.target"];
+  const drawn = series.map((one) => one.cell);
+  const worth = worthOf(drawn, judgedOf(metric));
   return (width, height, look) => {
+    const lit = litAmong(drawn, worth);
+    const named = series.filter((one) => lit.has(litKey(one.cell)));
     const room = labelRoom(
-      series.map((one) => one.cell.label),
+      named.map((one) => one.cell.label),
       width,
     );
     const layout = baseLayout(look, { margin: { l: 58, r: room, t: 8, b: small ? 38 : 44 } });
     const inner = height - layout.margin.t - layout.margin.b;
-    const ends = series.map(({ cell, points }) => {
+    const ends = named.map(({ cell, points }) => {
       const end = points[points.length - 1];
       return { cell, name: cell.label, x: clock === "seconds" ? last : end.x, y: end.mean };
     });
@@ -101,7 +104,9 @@ function curves(cells, metric, clock, small = false) {
           line: { color: look.muted, width: 1, dash: "dot" },
         },
       ];
-    return { traces: series.flatMap(({ cell, points }) => curveTraces(cell, points, small)), layout };
+    const order = [...series].sort((a, b) => greyLast(lit)(a.cell, b.cell));
+    const traces = order.flatMap(({ cell, points }) => curveTraces(cell, points, small, lookOf(cell, lit, look)));
+    return { traces, layout };
   };
 }
 const anyCurve = (cells, metric) =>
@@ -111,7 +116,7 @@ function curveFigure(cells, metric, clock) {
   const figure = el("figure", {}, el("figcaption", {}, caption));
   if (anyCurve(cells, metric))
     addChart(figure, {
-      height: Math.max(310, 70 + 14 * measured(cells).length),
+      height: Math.max(310, 70 + 14 * Math.min(measured(cells).length, CROWD)),
       label: `${caption}, ${cells[0].case}`,
       draw: curves(cells, metric, clock),
     });
@@ -121,30 +126,19 @@ function curveFigure(cells, metric, clock) {
 
 function trainedCase(suite, cells) {
   // Everything of one case: curves by update and by second, quality against time and memory, the outcomes.
-  const [judged, ...others] = metricsOf(suite);
+  const [judged] = metricsOf(suite);
   const ok = measured(cells);
   const seeds = Math.max(0, ...ok.map((c) => c["measure.seeds"] || 0));
   const target = ok.find((c) => c["measure.target"] != null)?.["measure.target"];
-  const y = measureOf(judged, finalOf(judged.name));
   const facts = [
     `${seeds} seed${seeds === 1 ? "" : "s"}; bands reach from the lowest to the highest of them`,
     target == null ? "" : `dotted: the target, ${digits(target)}`,
     "solid lines are ours, dashed ones peers, grey is the reference",
   ];
-  const scattered = (x, what, xTitle) =>
-    scatterFigure(cells, x, y, `Final ${judged.title}, and ${what}`, xTitle, judged.title);
-  const more = others
-    .map((other) => [other, measureOf(other, finalOf(other.name))])
-    .filter(([other, x]) => other.drawn !== false && has(cells, x).length)
-    .map(([other, x]) => scattered(x, `${other.title} (${wayOf(other)})`, titleOf(other)));
   return [
     el("div", { class: "two" }, curveFigure(cells, judged, "updates"), curveFigure(cells, judged, "seconds")),
     el("p", { class: "note" }, `${capital(facts.filter(Boolean).join("; "))}.`),
-    el("div", { class: "two" }, [
-      scattered(METRICS.time, "time an update", "time an update"),
-      scattered(METRICS.memory, "peak memory of an update", "peak memory"),
-    ]),
-    more.length ? el("div", { class: "two" }, more) : null,
+    ...(paretoPair(suite, cells) || []),
     gaps(cells, ""),
     outcomeTable(suite, cells),
   ];
@@ -201,7 +195,14 @@ function outcomeTable(suite, cells) {
 
 function trainingSection(suite, cells) {
   const section = sectionOf(suite, cells);
-  if (measured(cells).length) section.append(caseByCase(suite, cells, (one) => trainedCase(suite, one)));
+  if (!measured(cells).length) return section;
+  const parts = [
+    casesMap(section, suite, cells, `final.${metricsOf(suite)[0]?.name}`),
+    crowdLegend(cells),
+    caseByCase(suite, cells, (one) => trainedCase(suite, one)),
+    equalWork(suite, cells),
+  ];
+  section.append(...parts.filter(Boolean));
   return section;
 }
 
@@ -213,7 +214,7 @@ function trainingCard(host, suite, cells) {
   const caption = `${titleOf(judged)}, held-out, against updates (${wayOf(judged)})`;
   host.append(el("figcaption", {}, caption));
   addChart(host, {
-    height: Math.max(210, 60 + 14 * measured(one).length),
+    height: Math.max(210, 60 + 14 * Math.min(measured(one).length, CROWD)),
     label: caption,
     draw: curves(one, judged, "updates", true),
   });

@@ -5,7 +5,7 @@ const METHOD =
   "interval of the per-round ratios wholly beyond 1% either way. Anything else is too close to call: level where the " +
   "interval excludes a difference of 5%, not decided where it does not. Errors are against " +
   "the same computation in float64. Operations and bytes are counted by one function a suite, the same for every " +
-  "contender, so that rates compare equal work.";
+  "contender, so that rates compare equal work: each suite tells what is counted, and what its contenders compute in.";
 
 function noiseRows(cells) {
   return groups(
@@ -41,43 +41,6 @@ function falseRows() {
   );
 }
 
-function policyRows(cells) {
-  // What each contender says it computes in; one that differs from most of its suite is marked.
-  const own = groups(cells, (c) => c.suite + KEY + c.contender).map((one) => {
-    const known = SUITES.get(one[0].suite).contenders.find((c) => c.id === one[0].contender) || {};
-    const precision = one[0].precision || known.precision || "not stated";
-    return {
-      cell: one[0],
-      precision,
-      backend: one.find((c) => c.backend)?.backend || known.backend || "",
-      compiles: known.compiles ? "compiles at its first call" : "",
-    };
-  });
-  for (const inside of groups(own, ({ cell }) => cell.suite)) {
-    const usual = groups(inside, ({ precision }) => precision).sort((a, b) => b.length - a.length)[0][0].precision;
-    for (const one of inside) if (one.precision !== usual) one.precision += " (not as the others of its suite)";
-  }
-  return groups(own, ({ cell, precision, backend, compiles }) =>
-    [cell.label, precision, backend, compiles].join(KEY),
-  ).map((same) => {
-    const [{ cell, precision, backend, compiles }] = same;
-    return [chip(cell), same.map((one) => one.cell.suite).join(", "), precision, backend, compiles];
-  });
-}
-
-function tuningRows(cells) {
-  // What tuning may try, how often it tried, and what that took: the same number of trials for every contender.
-  return groups(
-    measured(cells).filter((c) => c["measure.tuning_trials"] != null),
-    (c) => c.suite + KEY + c.contender,
-  ).map((one) => {
-    const space = SUITES.get(one[0].suite).spaces?.[one[0].contender] || {};
-    const said = Object.entries(space).map(([name, what]) => `${name}: ${what}`);
-    const trials = unique(one.map((c) => c["measure.tuning_trials"])).join(", ");
-    const seconds = one.reduce((sum, c) => sum + (c["measure.tuning_s"] || 0), 0);
-    return [chip(one[0]), one[0].suite, said.join("; ") || "nothing", trials, sayTime(seconds)];
-  });
-}
 function trainedRows(cells) {
   // The sizes that outcomes were measured at: no claim goes beyond them.
   const trained = measured(cells).filter((c) => c["measure.seeds"] != null);
@@ -162,21 +125,13 @@ function trustSection(cells) {
     ? []
     : [empty("This run raced no identical contenders, so how often its verdicts are false is not known.")];
   const small = [...none, ...tables.filter(([, , rows]) => rows.length).map((table) => simpleTable(...table))];
-  const policies = policyRows(cells);
-  const heads = ["contender", "suites", "precision", "backend", ""];
-  const equal = policies.length ? [simpleTable("Equal work: what each contender computes in", heads, policies)] : [];
-  const tuned = tuningRows(cells);
-  const training = tuned.length
+  const trained = trainedRows(cells);
+  const training = trained.length
     ? [
         simpleTable(
           "Outcomes hold for these sizes and budgets, and nothing here says more",
           ["suite", "case", "parameters", "updates", "seeds"],
-          trainedRows(cells),
-        ),
-        simpleTable(
-          "Equal tuning: what could be tried, on the validation split, and what trying took",
-          ["contender", "suite", "search space", "trials", "time"],
-          tuned,
+          trained,
         ),
       ]
     : [];
@@ -184,7 +139,6 @@ function trustSection(cells) {
   host.replaceChildren(
     el("p", {}, METHOD),
     el("div", { class: "smalls" }, small),
-    ...equal,
     ...training,
     ...DATA.runs.flatMap(runFacts),
   );
@@ -226,7 +180,7 @@ function techniqueCard(technique, cells, cases) {
 function catalogueSection(cells) {
   const used = new Set(cells.map((c) => c.technique));
   const cases = groups(cells, (c) => c.caseKey)
-    .map(winners)
+    .map((one) => winners(one))
     .filter(({ ok }) => ok.length > 1);
   const cards = DATA.catalogue.techniques
     .filter(({ id }) => used.has(id))
