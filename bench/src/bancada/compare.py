@@ -10,7 +10,6 @@ from pathlib import Path
 
 from bancada import rows, runs
 from bancada.comparisons import EDGE, Comparison, high_s, low_s, outcome_of
-from bancada.parent import ROWS
 from bancada.rows import Row
 
 Key = tuple[str, str, str]
@@ -88,11 +87,10 @@ class Compared:
 
 def side(path: Path) -> Side:
     """A run or a baseline, read from its file of rows."""
-    name = path.parent.name if path.name == ROWS else path.stem
     read = rows.read(path)
     head = next((row for row in reversed(read.rows) if row["kind"] == "run"), {})
     cells = {(row["suite"], row["case"], row["contender"]): row for row in read.rows if row["kind"] == "cell"}
-    return Side(name, head, cells, read.problems)
+    return Side(runs.name_of(path), head, cells, read.problems)
 
 
 def compare(a: Side, b: Side, across_machines: bool = False) -> Compared:

@@ -17,10 +17,10 @@ PUBLISHED = "published.jsonl"
 
 def newest(folder: Path) -> Path:
     """The run of a folder that was written to last; ValueError where there is none."""
-    found = sorted(folder.glob(f"*/{ROWS}"), key=lambda path: path.stat().st_mtime)
+    found = files(folder)
     if not found:
         raise ValueError(f"there is no run in {folder} yet: `python -m bancada sweep` makes one")
-    return found[-1].parent
+    return found[0].parent
 
 
 def run_dir(name: str, folder: Path) -> Path:
@@ -55,6 +55,17 @@ def baseline_file(name: str, baselines: Path) -> Path:
     if path not in recorded(baselines):
         raise unknown("baseline", name, [one.stem for one in recorded(baselines)])
     return path
+
+
+def name_of(path: Path) -> str:
+    """The name of the run or the baseline whose rows stand in this file."""
+    return path.resolve().parent.name if path.name == ROWS else path.stem
+
+
+def files(folder: Path, baselines: Path | None = None) -> list[Path]:
+    """The rows of every run, the newest first, then those of every baseline where their folder is given."""
+    found = sorted(folder.glob(f"*/{ROWS}"), key=lambda path: path.stat().st_mtime, reverse=True)
+    return found + (recorded(baselines) if baselines else [])
 
 
 def identity(head: Mapping[str, Any]) -> tuple[Any, ...]:

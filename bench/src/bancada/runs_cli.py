@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from bancada import runs
-from bancada.shell import RunsOption, root, runs_folder, stdout, told
+from bancada.shell import PriceOption, RunsOption, root, runs_folder, stdout, told
 
 _RUN = "A run: its folder, its name, or the name of a baseline."
 baseline = typer.Typer(no_args_is_help=True)
@@ -18,6 +18,7 @@ def add_to(app: typer.Typer) -> None:
     """Adds the commands to the command line."""
     app.command()(report)
     app.command()(compare)
+    app.command()(show)
     app.add_typer(baseline, name="baseline")
 
 
@@ -26,7 +27,7 @@ def baselines_folder() -> Path:
     return root() / "reports" / "baselines"
 
 
-def render(run_dirs: list[Path]) -> None:
+def render(run_dirs: list[Path], price: float | None = None) -> None:
     """Writes the report of these runs where the libraries for it are installed, and says where it is."""
     try:
         from bancada.report import build
@@ -36,7 +37,7 @@ def render(run_dirs: list[Path]) -> None:
             markup=False,
         )
         return
-    stdout.print(f"Report: {build(run_dirs)}", markup=False)
+    stdout.print(f"Report: {build(run_dirs, price=price)}", markup=False)
 
 
 @told
@@ -44,11 +45,12 @@ def report(
     names: Annotated[
         list[str] | None, typer.Argument(metavar="[RUN]...", help="Run folders, or their names; the newest if none.")
     ] = None,
+    price: PriceOption = None,
     out: RunsOption = None,
 ) -> None:
     """Render the report of one or more runs."""
     folder = runs_folder(out)
-    render([runs.run_dir(name, folder) for name in names] if names else [runs.newest(folder)])
+    render([runs.run_dir(name, folder) for name in names] if names else [runs.newest(folder)], price)
 
 
 @told
@@ -74,11 +76,25 @@ def compare(
     from bancada.runs_text import show_compared, show_failed
 
     limit = comparing.limit_of(fail_if_slower) if fail_if_slower is not None else None
-    sides = [comparing.side(runs.rows_file(name, runs_folder(out), baselines_folder())) for name in (a, b)]
-    found = comparing.compare(*sides, across_machines=across_machines)
+    first, second = (comparing.side(runs.rows_file(name, runs_folder(out), baselines_folder())) for name in (a, b))
+    found = comparing.compare(first, second, across_machines)
     show_compared(stdout, found, every)
     if limit is not None and show_failed(stdout, found, limit):
         raise typer.Exit(1)
+
+
+@told
+def show(
+    row_id: Annotated[str, typer.Argument(help="A row's id, or its beginning where that is enough.")],
+    run: Annotated[str | None, typer.Argument(help=f"{_RUN} All of them where left out.")] = None,
+    out: RunsOption = None,
+) -> None:
+    """Print a row, and the command that measures it again."""
+    from bancada.runs_text import show_row
+    from bancada.show import find
+
+    folder, kept = runs_folder(out), baselines_folder()
+    show_row(stdout, find(row_id, [runs.rows_file(run, folder, kept)] if run else runs.files(folder, kept)))
 
 
 @baseline.callback()

@@ -1,21 +1,24 @@
-"""What the commands over runs print: two runs side by side."""
+"""What the commands over runs print: two runs side by side, and a row."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from bancada import runs
 from bancada.compare import FEWEST, Change, Compared, Side
-from bancada.comparisons import Outcome
-from bancada.figures import say_time
+from bancada.comparisons import Outcome, high_s, low_s, outcome_of
+from bancada.figures import say_bytes, say_time
 from bancada.rows import Row
 from bancada.shell import print_table
+from bancada.show import Found
 
 MOST_CHANGES = 40
+_OWN = ("measure.", "hyper.", "note.")
 SAID: dict[Outcome, str] = {"slower": "slower", "faster": "faster", "tie": "level", "open": "not decided"}
 
 
@@ -109,7 +112,7 @@ def _table(changes: Sequence[Change]) -> Table:
             say_time(change.before["time_s"]),
             say_time(row["time_s"]),
             f"{ratio.ratio:.3f}",
-            f"[{ratio.low:.3f}, {ratio.high:.3f}]".replace("[", r"\["),
+            escape(f"[{ratio.low:.3f}, {ratio.high:.3f}]"),
             SAID[ratio.outcome],
         )
     return table
@@ -121,3 +124,61 @@ def _count(number: int, what: str) -> str:
 
 def _by_suite(found: Sequence[Row]) -> str:
     return ", ".join(f"{suite} {number}" for suite, number in Counter(row["suite"] for row in found).items())
+
+
+def show_row(console: Console, found: Found) -> None:
+    """A row with what it was compared with, and the command that measures it again."""
+    row = found.row
+    console.print(f"{row.get('label') or row['contender']}  {row['status'].replace('_', ' ')}", markup=False)
+    facts = [(name, value) for name, value in _facts(row, found.of) if value]
+    width = max(len(name) for name, _ in facts)
+    for name, value in facts:
+        console.print(f"{name:<{width}}  {value}", markup=False)
+    if found.pairs:
+        console.print("\nIn the same rounds:")
+        labels = {one["contender"]: one.get("label") or one["contender"] for one in found.of.cells.values()}
+        for pair in sorted(found.pairs, key=lambda pair: float(pair["ratio"])):
+            console.print(f"  {_against(pair, str(labels.get(pair['b'], pair['b'])))}", markup=False)
+    if found.others:
+        console.print(f"\nThe same cell stands in: {', '.join(found.others)}", markup=False)
+    console.print(f"\nMeasure it again:\n{row['command']}", markup=False)
+
+
+def _facts(row: Row, of: Side) -> list[tuple[str, str]]:
+    def figure(name: str, say: Callable[[float], str]) -> str:
+        return say(float(row[name])) if name in row else ""
+
+    ends = f" [{say_time(low_s(row))}, {say_time(high_s(row))}]" if "time_low_s" in row else ""
+    sampled = (
+        f", {row['rounds']} samples of {_count(row['loops'], 'call')}" if "rounds" in row and "loops" in row else ""
+    )
+    limit = f", {row['compute_share']:.0%} of the matrix-product ceiling" if "compute_share" in row else ""
+    return [
+        ("row", row["row_id"]),
+        ("run", f"{of.name}, {row['time'][:16].replace('T', ' ')}, commit {row['commit']}"),
+        ("suite", row["suite"]),
+        ("case", row["case"]),
+        ("reason", row["reason"]),
+        ("time", f"{say_time(row['time_s'])}{ends}{sampled}" if "time_s" in row else ""),
+        ("peak memory", figure("peak_bytes", say_bytes)),
+        ("first call", figure("first_call_s", say_time)),
+        ("rate", figure("flops_per_s", lambda rate: f"{rate / 1e9:,.3g} GFLOP/s{limit}")),
+        (
+            "error",
+            figure("error_max", lambda error: f"{error:.2g} at most, {row.get('error_rel', 0.0):.2g} of the norm"),
+        ),
+        *[(name.partition(".")[2], str(value)) for name, value in row.items() if name.startswith(_OWN)],
+        ("precision", str(row.get("precision", ""))),
+        ("backend", str(row.get("backend", ""))),
+        ("machine", f"{runs.machine_words(of.head or row)}; {_count(row['threads'], 'thread')} for this cell"),
+        ("driver", row["driver"]),
+        ("versions", row["versions"]),
+    ]
+
+
+def _against(pair: Row, label: str) -> str:
+    """`1.60x [1.52, 1.68] faster than torch SDPA`."""
+    low, high = (f"{pair[end]:.3f}" for end in ("low", "high"))
+    outcome = outcome_of(pair["low"], pair["high"])
+    said = {"tie": "level with", "open": "not decided against"}.get(outcome, f"{outcome} than")
+    return f"{pair['ratio']:.3f} [{low}, {high}] of the time of {label}: {said} it"
