@@ -253,6 +253,24 @@ def test_equal_work_is_declared_and_compiling_is_paid_back_or_not(browser: Any, 
     seen.close()
 
 
+def test_another_precision_than_most_is_marked(browser: Any, tmp_path: Path) -> None:
+    """accelerate 2624: two libraries compared at different precisions."""
+    run = made.write(tmp_path / "run", made.Recipe(grid=ONE, suites=("attention.forward",)))
+    rows = schema.read(run / "rows.jsonl").rows
+    for row in rows:
+        if row["kind"] == "cell" and row["contender"] == "torch-sdpa":
+            row["precision"] = "bf16 products"
+    (run / "rows.jsonl").unlink()
+    schema.append(run / "rows.jsonl", rows)
+    seen = Seen(browser, build([run]))
+    equal = seen.page.locator(".equal")
+    assert equal.locator("summary").inner_text() == "Equal work: 2 precision policies"
+    equal.locator("summary").click()
+    marked = equal.locator("tbody tr", has_text="(not as most here)").all_inner_texts()
+    assert len(marked) == 1 and "torch SDPA" in marked[0] and "bf16 products" in marked[0]
+    seen.close()
+
+
 def test_printed_charts_fit_a_sheet(browser: Any, pages: Any) -> None:
     seen = Seen(browser, pages("demo"), scheme="dark")
     seen.get("dispatchEvent(new Event('beforeprint'))")

@@ -13,6 +13,7 @@ function overCases(cells) {
   const contenders = groups(cells, (c) => c.contender);
   const ran = groups(measured(cells), (c) => c.caseKey).map((one) => winners(one));
   const alive = contenders.filter((one) => measured(one).length);
+  const byCase = new Map(ran.map((one) => [one.ok[0].caseKey, one.ok.find((c) => c.reference)]));
   const whole = new Set(ran.filter(({ ok }) => ok.length === alive.length).map(({ ok }) => ok[0].caseKey));
   const speeds = (one, keep) =>
     measured(one)
@@ -23,10 +24,7 @@ function overCases(cells) {
     const own = speeds(one, () => true);
     const common = speeds(one, (c) => whole.has(c.caseKey));
     const memory = measured(one)
-      .map((c) => [
-        c.peak_bytes,
-        ran.find(({ ok }) => ok[0].caseKey === c.caseKey).ok.find((r) => r.reference)?.peak_bytes,
-      ])
+      .map((c) => [c.peak_bytes, byCase.get(c.caseKey)?.peak_bytes])
       .filter(([mine, its]) => mine > 0 && its > 0)
       .map(([mine, its]) => ({ ratio: mine / its, low: mine / its, high: mine / its }));
     return {
