@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 from bancada import screen
 from bancada.clock import CpuClock
+from bancada.compiled import CompileSuite
 from bancada.ranks import RanksSuite
 from bancada.registry import GROUP, DuplicateSuite, discover
 from bancada.screen import Question
@@ -76,7 +77,9 @@ def test_a_suite_is_named_and_described(suite: AnySuite) -> None:
     assert suite.title and suite.question.endswith("?")
     labels = [contender.label for contender in suite.contenders]
     assert len(set(labels)) == len(labels)
-    if suite.family != "harness":
+    if isinstance(suite, CompileSuite):
+        assert {c.origin for c in suite.contenders} == {"bancada"}, "only our own kernels are compiled"
+    elif suite.family != "harness":
         assert [c.origin for c in suite.contenders if c.reference] == ["peer"], "one plain reference of a library's"
         assert {c.origin for c in suite.contenders} == {"bancada", "peer"}
     again = discover()[suite.id]
@@ -318,6 +321,8 @@ def unmeasured(
         for contender in suite.contenders:
             if contender.origin != "bancada":
                 continue
+            if isinstance(suite, CompileSuite):
+                continue  # compiled, and not called
             if isinstance(suite, RanksSuite):
                 called |= named_by(contender.build)
             elif not (missing(contender) or contender.supports(case, CPU)):

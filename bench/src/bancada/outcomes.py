@@ -11,7 +11,7 @@ from bancada.comparisons import MOST_CASES, Contrast, SuiteRows
 from bancada.regions import lower
 from bancada.rows import Row
 
-Kind = Literal["win", "tie", "not decided", "peer wins", "only ours", "no data"]
+Kind = Literal["win", "tie", "not decided", "peer wins", "only ours", "no data", "compiled"]
 MOST_CLAUSES = 3
 MOST_NAMES = 3
 LEVEL = 0.01

@@ -17,6 +17,7 @@ OPTION = "--bancada-job"
 ITEMS = {  # by the suite's kind: where its items are made, of a case (race) and of a contender (plain)
     "kernel": ("bancada.bench", "RaceItem", "PlainItem"),
     "training": ("bancada.training.item", "TrainingItem", "PlainTrainingItem"),
+    "compile": ("bancada.compiled.item", "CompileItem", ""),  # nothing is timed, so there is no plain item
 }  # suites on several ranks have processes of their own
 
 
@@ -81,7 +82,8 @@ def _plain_items(family: str | None) -> list[Any]:
     from bancada.settings import Settings
 
     chosen, settings = device(), Settings()
-    suites = [suite for suite in discover().values() if family in (None, suite.family) and suite.kind in ITEMS]
+    plain = {kind for kind, names in ITEMS.items() if names[2]}
+    suites = [suite for suite in discover().values() if family in (None, suite.family) and suite.kind in plain]
     return [
         _item_class(suite, 2)(suite, suite.case(), contender, chosen, settings)
         for suite in suites

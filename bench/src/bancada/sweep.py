@@ -262,7 +262,8 @@ EFFICIENCY = 0.35  # of the matrix-product ceiling, for whoever computes
 SCREEN_CALLS = 8
 CALL_OVERHEAD_S = 0.3
 ORACLE_CALLS = 6  # float64, and the plain computation for the limits
-OTHER_KINDS = {"training": "bancada.training.estimate", "ranks": "bancada.ranks.estimate"}  # they guess for themselves
+OTHER_KINDS = {"training": "bancada.training.estimate", "ranks": "bancada.ranks.estimate",
+               "compile": "bancada.compiled.estimate"}  # they guess for themselves  # fmt: skip
 
 
 def call_s(planned: Planned, flops_per_s: float) -> float:
@@ -281,7 +282,8 @@ def estimate_s(planned: Planned, settings: Settings, flops_per_s: float, device:
         guess = importlib.import_module(OTHER_KINDS[planned.suite.kind]).estimate_s
         return float(guess(planned, settings, flops_per_s, device))
     call, able = call_s(planned, flops_per_s), able_on(planned, device)
-    round_s = max(len(able), 1) * max(call, settings.sample_s)
-    rounds = settings.affordable(planned.budget_s, round_s)
-    screening = len(able) * (SCREEN_CALLS * call + CALL_OVERHEAD_S)
-    return rounds * round_s + screening + ORACLE_CALLS * call
+    sample, screened, asked = max(call, settings.sample_s), SCREEN_CALLS * call + CALL_OVERHEAD_S, ORACLE_CALLS * call
+    if settings.isolate == "process":  # every block starts, asks and screens anew
+        return settings.blocks * len(able) * (START_S + asked + screened + settings.block_rounds * sample)
+    round_s = max(len(able), 1) * sample
+    return settings.affordable(planned.budget_s, round_s) * round_s + len(able) * screened + asked

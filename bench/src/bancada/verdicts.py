@@ -11,6 +11,7 @@ from typing import Any
 from bancada import outcomes, ranked, regions
 from bancada.clauses import against_words, clause, median_ratio, share, times, top_cases
 from bancada.comparisons import MOST_CASES, SuiteRows, geometric_mean, joint, suites
+from bancada.compiled import words
 from bancada.figures import figures_of_its_own
 from bancada.outcomes import Kind
 from bancada.regions import cases_at, lower, where
@@ -33,7 +34,8 @@ class Verdict:
     Args:
         kind: `win` where one of ours beats all others at some size, `tie` where the best of ours is level
             with the best of the others, `not decided` where the intervals are too wide even for that, `peer wins`
-            where it is slower, `only ours` where nobody else was measured, `no data` where nothing can be compared.
+            where it is slower, `only ours` where nobody else was measured, `no data` where nothing can be compared,
+            `compiled` where a compiler was asked and no clock.
         headline: who is fastest where.
         clauses: the best of ours against the reference and the best peer, with intervals: one sentence, or one
             for each value of the axis on which the answer depends.
@@ -78,7 +80,7 @@ def as_text(found: Sequence[Verdict]) -> str:
 
 def _verdict(suite: SuiteRows) -> Verdict:
     place = suite.id, suite.title, suite.family, suite.run, suite.device_name
-    speaker = {"training": outcomes.training, "ranks": ranked.ranks}.get(suite.kind)
+    speaker = {"training": outcomes.training, "ranks": ranked.ranks, "compile": words.compiled}.get(suite.kind)
     if speaker is not None and (said := speaker(suite)) is not None:
         told = said.kind, said.headline, said.clauses, said.clear, said.ours
         return Verdict(*place, *told, evidence=said.evidence)

@@ -16,52 +16,65 @@ import pytest
 import torch
 
 from bancada_attention.flash import triton_kernel
-from bancada_attention.flash.triton_config import (
-    KERNELS,
-    SHARED_MEMORY,
-    KernelConfig,
-    Tile,
-    kernel_config,
-    padded_head_dim,
-)
+from bancada_attention.flash.triton_config import KERNELS, KernelConfig, Tile, kernel_config, padded_head_dim
 
 pytest.importorskip("triton")
 if triton_kernel.INTERPRETED:
     pytest.skip("TRITON_INTERPRET=1: nothing is compiled", allow_module_level=True)
 
-from bancada_attention.flash.triton_compile import CompileReport, compile_for
+from bancada.compiled import TARGETS
+from bancada.compiled.assembly import count
+from bancada.compiled.compiler import Compiled, compile_launch
+from bancada_attention._suites.launches import launch
 
 PRODUCTS = ("forward", "backward_keys", "backward_queries")
-INSTRUCTION = {"sm_80": "mma.sync", "sm_90": "wgmma"}
 PADDED = (16, 32, 64, 128, 256)
+SMALLEST = 99 * 1024
+"""Bytes of shared memory that a block may take on sm_86, sm_89 and sm_120 (CUDA C++ Programming Guide)."""
 
 
-def check(report: CompileReport, head_dim: int, dtype: torch.dtype) -> None:
-    limit = SHARED_MEMORY[report.target]
-    what = f"{report.kernel}, {report.target}, {head_dim}, {report.tile}"
-    assert report.stack == 0, f"{what}: a stack of {report.stack} bytes"
-    assert report.shared <= limit, f"{what}: {report.shared} bytes of {limit}"
-    assert report.registers <= 255
-    if report.kernel == "prepare" or dtype == torch.float32:
+def compile_for(
+    kernel: str,
+    target: str,
+    head_dim: int,
+    dtype: torch.dtype,
+    causal: bool,
+    tile: Tile | None = None,
+    *,
+    general: bool = False,
+) -> Compiled:
+    """With the tile that `kernel_config` chooses; `general`: masked, grouped, of a length that no tile divides."""
+    chosen = tile or kernel_config(target, head_dim, dtype).tile(kernel)
+    options = {"masked": general, "grouped": general, "even": not general}
+    return compile_launch(launch(kernel, head_dim, dtype, causal, chosen, **options), target)
+
+
+def check(kernel: str, target: str, head_dim: int, dtype: torch.dtype, made: Compiled) -> None:
+    limit = TARGETS[target].block_shared_bytes
+    what = f"{kernel}, {target}, {head_dim}"
+    assert made.stack_bytes == 0, f"{what}: a stack of {made.stack_bytes} bytes"
+    assert made.shared_bytes <= limit, f"{what}: {made.shared_bytes} bytes of {limit}"
+    assert made.registers <= 255
+    if kernel == "prepare" or dtype == torch.float32:
         return
     # 32 keys, all that fit at head_dim 256, are too few for wgmma.
-    few = report.kernel == "backward_keys" and padded_head_dim(head_dim) == 256
-    assert report.matrix_instruction == ("mma.sync" if few else INSTRUCTION[report.target])
+    few = kernel == "backward_keys" and padded_head_dim(head_dim) == 256
+    assert set(count(made.assembly, "cuda").matrix) == {"mma.sync" if few else TARGETS[target].instruction}
 
 
 @pytest.mark.parametrize("head_dim", (64, 128))
 @pytest.mark.parametrize("target", ("sm_80", "sm_90"))
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_common_sizes_compile_without_a_stack(kernel: str, target: str, head_dim: int) -> None:
-    report = compile_for(kernel, target, head_dim, torch.bfloat16, True, general=True)
-    check(report, head_dim, torch.bfloat16)
+    made = compile_for(kernel, target, head_dim, torch.bfloat16, True, general=True)
+    check(kernel, target, head_dim, torch.bfloat16, made)
     if kernel != "prepare":
-        assert "cp.async.cg.shared.global" in report.ptx, "K and V are not loaded ahead, 16 bytes at a time"
+        assert "cp.async.cg.shared.global" in made.assembly, "K and V are not loaded ahead, 16 bytes at a time"
 
 
 def test_rows_of_72_elements_load_16_bytes() -> None:
     """72 is no multiple of 16, which is all that Triton looks for: without `UNIT` it loads 2 bytes at a time."""
-    assert "cp.async.cg.shared.global" in compile_for("forward", "sm_90", 72, torch.float16, False).ptx
+    assert "cp.async.cg.shared.global" in compile_for("forward", "sm_90", 72, torch.float16, False).assembly
 
 
 @pytest.mark.parametrize("kernel", PRODUCTS)
@@ -70,7 +83,7 @@ def test_products_overlap_on_hopper(kernel: str, tmp_path: Path) -> None:
     import triton
 
     source = tmp_path / "kernel.ptx"
-    source.write_text(compile_for(kernel, "sm_90", 128, torch.bfloat16, True, general=True).ptx)
+    source.write_text(compile_for(kernel, "sm_90", 128, torch.bfloat16, True, general=True).assembly)
     tool = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "ptxas"
     command = [str(tool), "-v", "--gpu-name=sm_90a", str(source), "-o", str(tmp_path / "kernel.cubin")]
     said = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -88,7 +101,7 @@ def test_products_overlap_on_hopper(kernel: str, tmp_path: Path) -> None:
 def test_whole_table_compiles_without_a_stack(
     kernel: str, target: str, dtype: torch.dtype, head_dim: int, causal: bool, general: bool
 ) -> None:
-    check(compile_for(kernel, target, head_dim, dtype, causal, general=general), head_dim, dtype)
+    check(kernel, target, head_dim, dtype, compile_for(kernel, target, head_dim, dtype, causal, general=general))
 
 
 @pytest.mark.slow
@@ -96,15 +109,14 @@ def test_whole_table_compiles_without_a_stack(
 @pytest.mark.parametrize("target", ("sm_80", "sm_90"))
 @pytest.mark.parametrize("kernel", PRODUCTS)
 def test_padded_head_dims_compile_without_a_stack(kernel: str, target: str, head_dim: int) -> None:
-    check(compile_for(kernel, target, head_dim, torch.bfloat16, True), head_dim, torch.bfloat16)
+    check(kernel, target, head_dim, torch.bfloat16, compile_for(kernel, target, head_dim, torch.bfloat16, True))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("head_dim", PADDED)
 @pytest.mark.parametrize("kernel", PRODUCTS)
 def test_other_targets_fit_into_the_shared_memory_of_the_smallest(kernel: str, head_dim: int) -> None:
-    report = compile_for(kernel, "sm_89", head_dim, torch.bfloat16, True)
-    assert report.shared <= SHARED_MEMORY["sm_89"]
+    assert compile_for(kernel, "sm_89", head_dim, torch.bfloat16, True).shared_bytes <= SMALLEST
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -138,15 +150,15 @@ def test_numbers_come_from_the_machine_code() -> None:
     """A tile that is far too large has a stack, so that a stack of 0 says something."""
     small = compile_for("forward", "sm_80", 64, torch.bfloat16, True, Tile(64, 64, 4, 2))
     large = compile_for("forward", "sm_80", 64, torch.bfloat16, True, Tile(128, 128, 4, 2))
-    assert small.fits and small.stack == 0 and 32 < small.registers <= 255
-    assert not large.fits and large.stack > 0
+    assert small.stack_bytes == 0 and 32 < small.registers <= 255
+    assert large.stack_bytes > 0
 
 
 @pytest.mark.parametrize(
     ("arguments", "word"),
     (
         (("sideways", "sm_90", 64, torch.bfloat16), "kernel='sideways'"),
-        (("forward", "sm_42", 64, torch.bfloat16), "target='sm_42'"),
+        (("forward", "volta", 64, torch.bfloat16), "target='volta'"),
         (("forward", "sm_90", 257, torch.bfloat16), "head_dim=257"),
         (("forward", "sm_90", 0, torch.bfloat16), "head_dim=0"),
         (("forward", "sm_90", 64, torch.float64), "dtype=torch.float64"),
@@ -159,7 +171,7 @@ def test_bad_input_is_named(arguments: tuple[str, str, int, torch.dtype], word: 
 
 def test_every_tile_suits_the_kernels() -> None:
     """Blocks are powers of two, 16 or more, and divide the 128 rows that the backward's scratch is padded to."""
-    for target in (*SHARED_MEMORY, "interpreter"):
+    for target in ("sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120", "interpreter"):
         for head_dim in range(1, 257):
             for dtype in triton_kernel.DTYPES:
                 config = kernel_config(target, head_dim, dtype)

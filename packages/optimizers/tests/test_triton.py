@@ -7,19 +7,18 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
-triton = pytest.importorskip("triton")
+pytest.importorskip("triton")
 
-from bancada_optimizers.adamw import triton_kernel  # noqa: E402
+from bancada.compiled.compiler import compile_launch
+from bancada_optimizers._suites import compiled
+from bancada_optimizers.adamw import triton_kernel
 
 WORKER = Path(__file__).with_name("triton_worker.py")
-POINTERS = {"addresses": "*i64", "sizes": "*i64", "numbers": "*fp32", "owners": "*i64", "firsts": "*i64"}
 
 
 def work(device: str, dtypes: str, interpret: bool) -> dict[str, float]:
@@ -52,24 +51,13 @@ def test_steps_on_a_gpu_are_the_references() -> None:
 
 
 @pytest.mark.skipif(triton_kernel.INTERPRETED, reason="TRITON_INTERPRET=1: nothing is compiled")
-@pytest.mark.parametrize("target", [80, 90])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-def test_compiles_without_a_stack_and_with_wide_loads(target: int, dtype: torch.dtype) -> None:
-    from triton.backends.compiler import GPUTarget
-    from triton.compiler import ASTSource
-
-    kernel: Any = triton_kernel.adamw_kernel
-    constants = {"P": triton_kernel.kernel_dtype(dtype), "BLOCK": triton_kernel.BLOCK, "UNIT": 16}
-    signature = {name: POINTERS.get(name, "constexpr" if name in constants else "fp32") for name in kernel.arg_names}
-    source = ASTSource(kernel, signature, constants, {})
-    compiled = triton.compile(source, target=GPUTarget("cuda", target, 32), options={"num_warps": 4})
-    ptx = compiled.asm["ptx"]
+@pytest.mark.parametrize("target", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("dtype", ["fp32", "bf16"])
+def test_compiles_without_a_stack_and_with_wide_loads(target: str, dtype: str) -> None:
+    suite = compiled.suite()
+    case = suite.case(target=target, dtype=dtype, block=triton_kernel.BLOCK, num_warps=4)
+    made = compile_launch(suite.contender("adamw-triton").build(case), target)
     # At least p, g, m and v are loaded, and p, m and v stored, with more than one word an instruction.
-    assert len(re.findall(r"ld\.global(?:\.\w+)*\.v[24]\.b32", ptx)) >= 4
-    assert len(re.findall(r"st\.global(?:\.\w+)*\.v[24]\.b32", ptx)) >= 3
-    tool = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
-    with tempfile.TemporaryDirectory() as folder:
-        binary = Path(folder, "kernel.cubin")
-        binary.write_bytes(compiled.asm["cubin"])
-        told = subprocess.run([tool, "-res-usage", binary], capture_output=True, text=True, check=True).stdout
-    assert re.search(r"STACK:0\b", told), told
+    assert len(re.findall(r"ld\.global(?:\.\w+)*\.v[24]\.b32", made.assembly)) >= 4
+    assert len(re.findall(r"st\.global(?:\.\w+)*\.v[24]\.b32", made.assembly)) >= 3
+    assert made.stack_bytes == 0

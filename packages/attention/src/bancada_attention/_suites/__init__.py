@@ -3,13 +3,15 @@
 This folder alone imports the harness, and nothing in the package imports this folder.
 
 `attention.forward` is one call of the forward pass. `attention.training` is the forward pass and the gradients
-of q, k and v for a random gradient of the output, taken by `torch.autograd.grad`.
+of q, k and v for a random gradient of the output, taken by `torch.autograd.grad`. `attention.compile` and
+`attention.configurations` ask how the Triton kernels should cut their work.
 """
 
 from __future__ import annotations
 
+from bancada.compiled import CompileSuite
 from bancada.suite import KernelSuite
-from bancada_attention._suites import answer, problem
+from bancada_attention._suites import answer, compiled, problem
 from bancada_attention._suites.catalogue import TECHNIQUES
 from bancada_attention._suites.contenders import contenders
 
@@ -17,7 +19,7 @@ EXCLUDED: dict[str, str] = {}
 """Public names of `bancada_attention` that no suite measures, each with the reason."""
 
 
-def suites() -> list[KernelSuite]:
+def suites() -> list[KernelSuite | CompileSuite]:
     """The suites of exact attention."""
     return [
         KernelSuite(
@@ -54,4 +56,6 @@ def suites() -> list[KernelSuite]:
             small=problem.SMALL,
             valid=problem.valid,
         ),
+        compiled.configurations_suite(),
+        compiled.compile_suite(),
     ]

@@ -113,6 +113,10 @@ def _flash(backend: str, case: Case, device: torch.device) -> Attend:
 
 
 def _flash_head_dim(case: Case, device: Device) -> str | None:
+    return _most_head_dim(case)
+
+
+def _most_head_dim(case: Case) -> str | None:
     dim = case.number("head_dim")
     return f"head_dim={dim}: at most {MAX_HEAD_DIM}" if dim > MAX_HEAD_DIM else None
 
@@ -120,11 +124,16 @@ def _flash_head_dim(case: Case, device: Device) -> str | None:
 def _triton(case: Case, device: Device) -> str | None:
     if device.type != "cuda":
         return "needs a CUDA GPU (Triton's interpreter is never timed)"
+    return triton_supports(case)
+
+
+def triton_supports(case: Case) -> str | None:
+    """Why the Triton kernels cannot be compiled for a case, or None."""
     if case.word("dtype") == "fp64":
         return "fp64: the kernels take fp32, fp16 and bf16"
     if importlib.util.find_spec("triton") is None:
         return "triton is not installed"
-    return _flash_head_dim(case, device)
+    return _most_head_dim(case)
 
 
 # torch eager

@@ -139,7 +139,7 @@ def forward_work(case: Case) -> Work:
     shape = Shape.of(case)
     return Work(
         flops=4.0 * shape.batch * shape.heads * shape.dim * shape.pairs,
-        bytes=float((2 * _query_size(shape) + 2 * _key_size(shape)) * shape.dtype.itemsize),
+        bytes=float((2 * query_size(shape) + 2 * key_size(shape)) * shape.dtype.itemsize),
     )
 
 
@@ -150,13 +150,15 @@ def training_work(case: Case) -> Work:
     written. The log-sum-exp (a number a row) is left out, and so is whatever a method recomputes or keeps.
     """
     shape, forward = Shape.of(case), forward_work(case)
-    backward = (4 * _query_size(shape) + 4 * _key_size(shape)) * shape.dtype.itemsize
+    backward = (4 * query_size(shape) + 4 * key_size(shape)) * shape.dtype.itemsize
     return Work(flops=forward.flops * (1 + BACKWARD_TO_FORWARD), bytes=forward.bytes + float(backward))
 
 
-def _query_size(shape: Shape) -> int:
+def query_size(shape: Shape) -> int:
+    """Numbers in the queries, or in the output."""
     return shape.batch * shape.heads * shape.queries * shape.dim
 
 
-def _key_size(shape: Shape) -> int:
+def key_size(shape: Shape) -> int:
+    """Numbers in the keys, or in the values."""
     return shape.batch * shape.kv_heads * shape.keys * shape.dim

@@ -1,7 +1,7 @@
 """Tile sizes of the Triton kernels, chosen by target, head_dim and dtype; needs neither Triton nor a GPU.
 
-The choice is by what the compiler says (`triton_compile.compile_for`, checked by test_triton_compile.py for every
-entry, with and without masks): no stack, which would mean spilled registers, and a block's shared memory within the
+The choice is by what the compiler says (the suite `attention.compile`, and test_triton_compile.py for every entry,
+with and without masks): no stack, which would mean spilled registers, and a block's shared memory within the
 target's. Among those that pass, the tile that loads least for each product. No clock has been asked yet.
 """
 
@@ -13,16 +13,6 @@ import torch
 
 KERNELS = ("forward", "prepare", "backward_keys", "backward_queries")
 HALF, SINGLE = (torch.float16, torch.bfloat16), (torch.float32,)
-
-SHARED_MEMORY = {
-    "sm_80": 163 * 1024,
-    "sm_86": 99 * 1024,
-    "sm_89": 99 * 1024,
-    "sm_90": 227 * 1024,
-    "sm_100": 227 * 1024,
-    "sm_120": 99 * 1024,
-}
-"""Bytes of shared memory that one block may take, by target (CUDA C++ Programming Guide, compute capabilities)."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from bancada_attention.flash.triton_config import kernel_config, padded_head_dim
+from bancada_attention.flash.triton_config import Tile, kernel_config, padded_head_dim
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,7 +56,14 @@ def unsupported(q: Tensor) -> str | None:
 
 
 def triton_forward(
-    q: Tensor, k: Tensor, v: Tensor, *, causal: bool, scale: float, key_padding_mask: Tensor | None
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    causal: bool,
+    scale: float,
+    key_padding_mask: Tensor | None,
+    tile: Tile | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Attention and its log-sum-exp: out = softmax(scale q k^T) v, lse = log sum exp(scale q k^T).
 
@@ -66,6 +73,7 @@ def triton_forward(
         causal: query i sees the keys j <= i + Sk - Sq (aligned at the bottom right).
         scale: what the scores are multiplied by; any finite number.
         key_padding_mask: bool [batch, Sk], True where a key may be seen.
+        tile: how the kernel cuts its work; None for the one that `triton_config` chooses.
 
     Returns:
         out like q, and lse, the natural logarithm, float32 [batch, heads, Sq]. A row that sees no key
@@ -82,7 +90,7 @@ def triton_forward(
     if k.numel() == 0:
         return out.zero_(), lse.fill_(-math.inf)
     q, scale, _ = _positive_scale(q, scale)
-    tile = _config(q).forward
+    tile = tile or _config(q).forward
     padding, padding_strides = _padding(key_padding_mask, k)
     grid = (batch * heads * _tiles(sq, tile.block_m),)
     with _on(q):

@@ -1,0 +1,60 @@
+"""Counts in the assembly of a compiled kernel: instructions, those of its longest loop, matrix instructions.
+
+PTX is not yet machine code: its moves between registers cost nothing once registers are assigned, and are not
+counted. A loop is what lies between a label and a later branch back to it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+_PTX = (
+    re.compile(r"\s*(?:@!?%p\d+\s+)?(?!mov\.)([a-z][a-z0-9_.:]*)[\s;]"),
+    re.compile(r"(\$L__BB\d+_\d+):"),
+    re.compile(r"\bbra(?:\.uni)?\s+(\$L__BB\d+_\d+)"),
+)
+_AMDGCN = (
+    re.compile(r"\s+((?:s|v|ds|buffer|global|flat|scratch)_[a-z0-9_]+)\b"),
+    re.compile(r"(\.LBB\d+_\d+):"),
+    re.compile(r"\bs_c?branch\w*\s+(\.LBB\d+_\d+)"),
+)
+_MATRIX = {"wgmma": re.compile(r"wgmma\.mma_async"), "mma.sync": re.compile(r"mma\.sync"),
+           "v_mfma": re.compile(r"v_mfma_")}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What stands in the text, each instruction once; `loop` is 0 without a loop, `matrix` is by instruction."""
+
+    instructions: int
+    loop: int
+    matrix: Mapping[str, int]
+
+    @property
+    def repeated(self) -> int:
+        """The instructions that are run over and over: those of the longest loop, or all where there is none."""
+        return self.loop or self.instructions
+
+
+def count(text: str, backend: str) -> Counts:
+    """The counts of PTX (`cuda`) or of AMD's assembly (`hip`)."""
+    instruction, label, branch = _AMDGCN if backend == "hip" else _PTX
+    at: dict[str, int] = {}
+    number = loop = 0
+    matrix = dict.fromkeys(_MATRIX, 0)
+    for line in text.splitlines():
+        if (found := label.match(line)) is not None:
+            at[found.group(1)] = number
+            continue
+        if (found := instruction.match(line)) is None:
+            continue
+        number += 1
+        if (back := branch.search(line)) is not None and back.group(1) in at:
+            loop = max(loop, number - at[back.group(1)])
+        for name, expression in _MATRIX.items():
+            if expression.match(found.group(1)):
+                matrix[name] += 1
+                break
+    return Counts(number, loop, {name: many for name, many in matrix.items() if many})

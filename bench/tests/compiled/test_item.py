@@ -1,0 +1,121 @@
+"""Kernels compiled for GPUs that are not there: what a row holds, and that every failure has its type."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import _planted_compiled as planted
+import pytest
+from _compiled_rows import CPU, STAMP
+
+from bancada import rows
+from bancada.bench import Worker
+from bancada.compiled.compiler import backend_of, compile_launch
+from bancada.compiled.item import CompileItem
+from bancada.settings import Job, JobCase, Settings
+
+triton = pytest.importorskip("triton")
+CASES = {"target": ["sm_80", "sm_90", "gfx942"]}
+
+
+def compiled(folder: Path, suite: planted.CompileSuite, **axes: object) -> dict[str, rows.Row]:
+    """The rows of one case by contender, compiled in this process."""
+    names = tuple(contender.id for contender in suite.contenders)
+    case = JobCase(suite.id, dict(suite.case(**axes).axes), names, 1.0)
+    worker = Worker(Job(folder, (case,), CPU, Settings(), STAMP))
+    try:
+        CompileItem(worker, suite, case).run(None)
+    finally:
+        worker.heart.close()
+    found = rows.read(folder / "rows.jsonl")
+    assert not found.problems
+    return {row["contender"]: row for row in found.rows}
+
+
+@pytest.mark.parametrize("target", CASES["target"])
+def test_a_kernel_is_compiled_and_read_for_each_target(target: str, tmp_path: Path) -> None:
+    row = compiled(tmp_path, planted.suite(planted.SOUND), target=target)["sound"]
+    assert row["status"] == "ok", row["reason"]
+    assert "time_s" not in row and "samples" not in row, "nothing was timed"
+    expected = {"sm_80": "mma.sync", "sm_90": "wgmma", "gfx942": "v_mfma"}[target]
+    assert row["note.matrix"] == expected and row["measure.matrix_missing"] == 0
+    assert 16 <= row["measure.registers"] <= 255 and row["measure.stack_bytes"] == 0
+    assert 0 < row["measure.shared_bytes"] <= 65_536
+    assert row["measure.resident_warps"] == 4 * row["measure.resident_blocks"] > 0
+    assert row["measure.all_instructions"] > row["measure.loop_instructions"] > 0
+    assert row["measure.matrix_instructions"] > 0 and row["measure.instructions"] > 0
+    assert row["measure.bound_s"] > 0 and row["measure.stages"] == 2
+    assert row["note.configuration"] == "64, 4 warps"
+    assert ("measure.spilled_registers" in row) == (target == "gfx942")
+
+
+def test_every_failure_has_its_type_and_its_reason(tmp_path: Path) -> None:
+    """harness case 12, tritonbench 873: what needs more than there is ends its own cell, and no other."""
+    found = compiled(tmp_path, planted.suite())
+    told = {name: (row["status"], row["reason"]) for name, row in found.items()}
+    assert told["sound"] == ("ok", "")
+    assert told["broken"][0] == "crashed" and "nowhere" in told["broken"][1]
+    assert told["out-of-memory"] == ("out_of_memory", "MemoryError: planted")
+    assert told["library"] == ("unsupported", "no-such-distribution is not installed")
+    assert told["elsewhere"] == ("unsupported", "only on Sundays")
+    status, reason = told["greedy"]
+    needed = found["greedy"]["measure.shared_bytes"]
+    assert status == "unsupported" and needed > 166_912
+    assert reason == f"needs {needed:,} bytes of shared memory a block; sm_80 has 166,912 for one"
+
+
+def test_the_second_time_comes_from_the_cache(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    for folder in (first, second):
+        folder.mkdir()
+        row = compiled(folder, planted.suite(planted.SOUND))["sound"]
+    assert row["note.compile"] == "from the cache" and row["measure.compile_s"] < 1
+    changed = planted.suite(planted.SOUND).case(num_warps=2)
+    assert compile_launch(planted.SOUND.build(changed), "sm_80").registers != row["measure.registers"]
+
+
+def test_the_cache_lies_where_triton_is_told(tmp_path: Path) -> None:
+    """Another folder is another cache; the same source and options are compiled once for it."""
+    program = (
+        "import _planted_compiled as p; from bancada.compiled.compiler import compile_launch as c;"
+        "s = p.suite(p.SOUND); l = p.SOUND.build(s.case(block=16, num_warps=1));"
+        "print([c(l, 'sm_80').cached for _ in range(2)])"
+    )
+    environment = os.environ | {"TRITON_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(Path(__file__).parent)}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=200)
+    assert done.stdout.strip() == "[False, True]", done.stderr
+    assert list(tmp_path.rglob("*.cubin"))
+
+
+def test_what_is_no_target_is_refused() -> None:
+    assert [backend_of(name) for name in ("sm_80", "sm_120", "gfx942", "gfx90a")] == ["cuda", "cuda", "hip", "hip"]
+    with pytest.raises(ValueError, match="target='cpu': allowed are sm_NUMBER and gfxNUMBER"):
+        backend_of("cpu")
+
+
+SWEEP = """
+[settings]
+compile_limit_s = 12.0
+[[suite]]
+id = "planted.compile"
+axes = { block = [16] }
+"""
+
+
+@pytest.mark.slow
+def test_a_compiler_that_hangs_or_dies_costs_its_own_row(tmp_path: Path) -> None:
+    (tmp_path / "planted.toml").write_text(SWEEP)
+    command = [sys.executable, "-m", "bancada", "sweep", str(tmp_path / "planted.toml"), "--device", "cpu"]
+    options = ["--suites-from", "_planted_compiled:faulty", "--threads", "1", "--out", str(tmp_path / "runs")]
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent)}
+    done = subprocess.run([*command, *options], env=environment, capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0, done.stderr
+    (run,) = (tmp_path / "runs").iterdir()
+    found = rows.read(run / "rows.jsonl").rows
+    told = {row["contender"]: row["status"] for row in found if row["kind"] == "cell"}
+    assert told == {"sound": "ok", "sound-too": "ok", "aborts": "crashed", "hangs": "timeout"}
+    assert not [row for row in found if row["kind"] in ("ceiling", "aa")], "nothing was timed"
+    assert "Compiled, not measured" in done.stdout and (run / "report.html").is_file()
