@@ -88,7 +88,7 @@ function lines(cells, xName, metric, range, small = false, crossed = []) {
   };
 }
 
-const dotsHeight = (cells) => 52 + 34 * unique(measured(cells).map((c) => c.contender)).length;
+const dotsHeight = (cells) => 52 + (crowded(measured(cells)) ? 27 : 34) * groups(measured(cells), litKey).length;
 
 function dots(cells, metric, range) {
   // Each contender is a dot with its interval, the best on top.
@@ -96,15 +96,17 @@ function dots(cells, metric, range) {
   const shown = drawable(cells, metric).sort((a, b) => worstFirst * (metric.get(a) - metric.get(b)));
   return (width, height, look) => {
     const room = nameRoom(shown, width);
+    const lit = litAmong(shown, shown, shown.length); // all have their names beside them
+    const color = (cell) => lookOf(cell, lit, look).color;
     const traces = shown.map((cell, place) => ({
       x: [metric.get(cell)],
       y: [place],
       mode: "markers+text",
-      marker: { color: styleOf(cell).color, symbol: styleOf(cell).symbol, size: 10 },
+      marker: { color: color(cell), symbol: styleOf(cell).symbol, size: 10 },
       text: [plain(metric.say(metric.get(cell)))],
       textposition: "top center",
       textfont: { color: look.ink, size: 12 },
-      error_x: interval([cell], metric, styleOf(cell).color),
+      error_x: interval([cell], metric, color(cell)),
       customdata: [cell.index],
       hovertext: [hover(cell)],
       hoverinfo: "text",

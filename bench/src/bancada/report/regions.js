@@ -38,10 +38,14 @@ function regionMap(suite, cells, facets, xName, pick, judged = "time") {
       el("h4", {}, figure.metric === METRICS.time ? "Who is fastest where" : `Who is best where: ${figure.title}`),
       el("span", { class: "picks" }, [
         viewSelect(name("what"), "what is compared", figures, judged, draw),
-        "by",
-        viewSelect(name("upright"), "which axis stands upright", upright, EACH, draw),
-        "and",
-        viewSelect(name("across"), "which axis lies across", across, usual, draw),
+        ...(axes.length > 1
+          ? [
+              "by",
+              viewSelect(name("upright"), "which axis stands upright", upright, EACH, draw),
+              "and",
+              viewSelect(name("across"), "which axis lies across", across, usual, draw),
+            ]
+          : []),
       ]),
     ]);
     const map = moreOf(rows, MOST_MAP_ROWS, "rows", (some) => regionTable(some, column, figure, pick));

@@ -119,14 +119,14 @@ const MOST_LIT = 7;
 const litKey = (cell) => `${cell.family}/${cell.contender}`;
 const crowded = (cells) => new Set(cells.map(litKey)).size > CROWD;
 
-function litAmong(cells, worth) {
+function litAmong(cells, worth, most = MOST_LIT) {
   // The contenders to light among these cells, as keys; `worth` are cells in the order in which they matter.
   const all = new Set(cells.map(litKey));
   const chosen = [...all].filter((key) => STATE.lit.has(key));
   if (chosen.length) return new Set(chosen);
   if (!crowded(cells)) return all;
   const first = [...worth, ...cells.filter((c) => c.reference)].map(litKey);
-  return new Set(unique(first).slice(0, MOST_LIT));
+  return new Set(unique(first).slice(0, most));
 }
 function lookOf(cell, lit, look) {
   // Its style, or a grey one where others are lit.
@@ -146,7 +146,7 @@ function crowdLegend(cells) {
   const chips = contenders.map((cell) =>
     button(chip(cell), () => toggle(litKey(cell)), { class: "lightable", "data-lit": litKey(cell) }),
   );
-  const reset = button("the usual ones", () => {
+  const reset = button("as at first", () => {
     for (const cell of contenders) STATE.lit.delete(litKey(cell));
     relight();
   });

@@ -77,7 +77,7 @@ function suiteSection(suite, cells) {
   section.append(
     ...[
       several ? regionMap(suite, cells, facets, xName, jump) : null,
-      several ? summaryTable(cells) : null,
+      several ? summaryTables(cells) : null,
       crowdLegend(cells),
       panels(cells, facets, xName, fixed, reference),
       cost,

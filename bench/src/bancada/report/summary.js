@@ -43,12 +43,22 @@ function overCases(cells) {
   });
 }
 
-function summaryTable(cells) {
-  // One row a contender; nothing where there is no reference to be measured against.
+function summaryTables(cells) {
+  // A table for each machine and run; nothing where there is no reference to be measured against.
+  const places = groups(cells, (c) => [c.device_name, c.run].join(KEY));
+  const tables = places.map((one) =>
+    summaryTable(one, places.length > 1 ? `, ${one[0].device_name}, ${one[0].run}` : ""),
+  );
+  if (!tables.some(Boolean)) return null;
+  return el("div", { class: "summary" }, el("h4", {}, "Over all cases"), tables.filter(Boolean));
+}
+function summaryTable(cells, place) {
+  // One row a contender.
   const label = withSpeed(cells);
   if (!label) return null;
   const rows = overCases(cells).sort((a, b) => (b.own?.ratio ?? 0) - (a.own?.ratio ?? 0));
   const { whole } = rows[0];
+  const alike = rows.every((row) => row.ownCases === whole); // then both means are the same
   const figure = (title, unit, get) => ({ title, unit, figures: true, value: get });
   const number = (title, unit, value, show = (row) => String(value(row))) => ({ title, unit, value, show });
   const interval = (get) =>
@@ -58,10 +68,10 @@ function summaryTable(cells) {
     figure("speed", `x ${label}`, (row) => row.own?.ratio),
     interval((row) => row.own),
     number("over", "cases both ran", (row) => row.ownCases),
-    ...(whole
+    ...(whole && !alike
       ? [figure("speed", `x, over the ${whole} case${whole === 1 ? "" : "s"} all ran`, (row) => row.common?.ratio)]
       : []),
-    ...(whole ? [interval((row) => row.common)] : []),
+    ...(whole && !alike ? [interval((row) => row.common)] : []),
     figure("memory", `x ${label}`, (row) => row.memory?.ratio),
     number("over", "cases", (row) => row.memoryCases),
     number("fastest alone", "cases", (row) => row.alone),
@@ -74,9 +84,6 @@ function summaryTable(cells) {
     ),
   ];
   const none = whole ? "" : "; no case was measured with all of them";
-  const caption = `Over all cases here: geometric means over common cases only, with their number${none}`;
-  return el("div", { class: "summary" }, [
-    el("h4", {}, "Over all cases"),
-    sortable(columns, rows, { first: 20, caption }),
-  ]);
+  const caption = `Geometric means over common cases only, with their number${none}${place}`;
+  return sortable(columns, rows, { first: 20, caption });
 }
