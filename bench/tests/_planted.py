@@ -230,3 +230,29 @@ def late() -> KernelSuite:
 def sound() -> list[KernelSuite]:
     """`planted.sound`: honest contenders only."""
     return [_suite("planted.sound", (honest("honest-a"), honest("honest-b")))]
+
+
+FIVE = {
+    ("honest-a", 0): "asks-for-too-much",
+    ("honest-b", 1): "segfaults",
+    ("honest-c", 2): "hangs",
+    ("honest-d", 3): "imports-nothing",
+    ("honest-a", 4): "zeros",
+}
+"""What goes wrong in `planted.five`, by contender and repeat."""
+
+
+def _sometimes(name: str) -> Callable[[Case, Tensors], Run]:
+    """Honest but at the repeats that are planted."""
+
+    def build(case: Case, inputs: Tensors) -> Run:
+        fault = FIVE.get((name, case.number("repeat")))
+        return PLANTS[fault](case, inputs) if fault else _honest(case, inputs)
+
+    return build
+
+
+def five() -> list[KernelSuite]:
+    """`planted.five`: four contenders of which one goes wrong in each of the first five repeats."""
+    names = [f"honest-{letter}" for letter in "abcd"]
+    return [_suite("planted.five", tuple(Contender(name, "planted", "bancada", _sometimes(name)) for name in names))]

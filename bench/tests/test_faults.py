@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from _planted import FIVE
 
 from bancada import rows
 
@@ -132,6 +133,24 @@ def test_the_verdicts_and_counts_are_printed(faults: tuple[Path, str]) -> None:
 def test_no_process_is_left(faults: tuple[Path, str]) -> None:
     listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
     assert str(faults[0]) not in listed
+
+
+def test_five_faults_in_twenty_cells_leave_fifteen_valid_rows_and_five_typed_ones(tmp_path: Path) -> None:
+    """tritonbench 873, HeCBench 77: one failure ended the run; here memory, a crash, a hang, an import, an answer."""
+    line = command(tmp_path, "planted.five", "five", list(range(5)), limit=LIMIT_S)
+    done = subprocess.run(line, env=environment(), capture_output=True, text=True, timeout=270, check=False)
+    assert done.returncode == 0, done.stderr
+    found = rows.read(only_run(tmp_path) / "rows.jsonl")
+    status = {(row["contender"], row["axis.repeat"]): row["status"] for row in found.rows if row["kind"] == "cell"}
+    told = {"asks-for-too-much": "out_of_memory", "segfaults": "crashed", "hangs": "timeout",
+            "imports-nothing": "unsupported", "zeros": "incorrect"}  # fmt: skip
+    assert len(status) == 20 and not found.problems
+    assert {at: said for at, said in status.items() if said != "ok"} == {at: told[fault] for at, fault in FIVE.items()}
+    valid = [row for row in found.rows if row["kind"] == "cell" and row["status"] == "ok"]
+    assert len(valid) == 15 and all(row["time_s"] > 0 and row["rounds"] == 6 for row in valid)
+    pairs = [(row["case"], row["a"], row["b"]) for row in found.rows if row["kind"] == "pair"]
+    assert len(pairs) == len(set(pairs)) == 5 * 3, "the three sound contenders of each case are compared"
+    assert "15 ok" in done.stdout
 
 
 def test_a_sweep_killed_with_9_goes_on_and_measures_no_cell_twice(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 import torch
-from _planted import PLANTS, faulty, late, sound
+from _planted import PLANTS, faulty, inputs, late, sound
 
 from bancada import memory, screen
 from bancada.clock import CpuClock
@@ -160,6 +160,48 @@ def test_the_flush_is_outside_the_timed_window() -> None:
     one = Race([entrant("a", clock.spend(lambda: 1.0), 1.0)], clock, Settings(rounds=8, most_rounds=8), 100.0, no_beat)
     one.run(Benchmark(clock))
     assert (one.times() == 1.0).all() and clock.now >= 8 * 6.0
+
+
+def test_inputs_set_up_and_flush_are_outside_the_timed_window(cpu: Device) -> None:
+    """Whatever a sweep does before and between samples takes seconds here, and none of them is in a time."""
+    clock = Flushing()
+
+    def costly(case: Case, device: str, seed: int) -> Tensors:
+        clock.now += 7.0
+        return inputs(case, device, seed)
+
+    def build(case: Case, given: Tensors) -> Run:
+        clock.now += 11.0
+        x = given["x"]
+
+        def run() -> Tensors:
+            clock.now += 1.0
+            return {"out": x @ x}
+
+        return run
+
+    contenders = [Contender(name, "planted", "bancada", build) for name in ("a", "b")]
+    suite = dataclasses.replace(sound()[0].with_contenders(contenders), inputs=costly)
+    asked = question(suite, cpu)
+    entrants = [screen.screen(one, asked, cpu, clock, QUICK, lambda step, limit: None) for one in contenders]
+    assert [one.estimate_s for one in entrants] == [1.0, 1.0]
+    one = Race(entrants, clock, QUICK, 100.0, no_beat, asked.arena)
+    one.run(Benchmark(clock))
+    assert one.times().shape[0] == 2 and (one.times() == 1.0).all()
+    assert clock.now > 2 * 7 + 2 * 11 + one.times().size * (5.0 + 1.0)
+
+
+@pytest.mark.benchmark(timer=CLOCK, disable_gc=True, warmup=False)
+def test_a_known_duration_is_measured_within_3_percent(benchmark: Any) -> None:
+    """Through pytest-benchmark itself, as in a sweep: spins of 0.1, 1 and 5 ms.
+
+    The quickest sample is held to it, for what a busy machine does only adds to it; `bancada trust` shows medians.
+    """
+    known = {"a": 1e-4, "b": 1e-3, "c": 5e-3}
+    entrants = [entrant(name, spin(seconds), seconds) for name, seconds in known.items()]
+    one = Race(entrants, CLOCK, Settings(rounds=30, most_rounds=30), 20.0, no_beat)
+    one.run(benchmark)
+    assert one.times().min(axis=1) == pytest.approx(np.array(list(known.values())), rel=0.03)
 
 
 def test_warm_up_goes_on_until_successive_medians_agree_and_calls_at_least_once() -> None:

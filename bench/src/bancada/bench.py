@@ -21,7 +21,9 @@ from bancada.parent import PARTS, ROWS
 from bancada.race import Race
 from bancada.screen import Entrant, Failed, Question, ask, check, failure, restore, screen
 from bancada.settings import Job, JobCase, Settings
+from bancada.stability import own_drift, unstable
 from bancada.suite import AnySuite, Case, Contender, Device, KernelSuite, Work
+from bancada.telemetry import Log
 
 SMALL_FLOPS = 1e7  # below this, waking a second thread costs more than it brings and adds noise
 
@@ -156,9 +158,13 @@ class RaceItem:
             entrants = [entrant for contender in contenders if (entrant := self._screen(contender, question, threads))]
         if not entrants:
             return
-        race = Race(entrants, worker.clock, settings, self.planned.budget_s, self._beat(case), question.arena)
+        log = Log.of(worker.job.device)
+        budget_s, beat = self.planned.budget_s, self._beat(case)
+        race = Race(entrants, worker.clock, settings, budget_s, beat, question.arena, log.note)
         with worker.parts.part("race"):
             race.run(benchmark)
+        for entrant in entrants:
+            entrant.facts |= log.fields()
         self._finish(race, question, entrants, threads)
 
     def _lost(self, case: Case, contenders: list[Contender], threads: int, error: Exception) -> None:
@@ -179,7 +185,9 @@ class RaceItem:
         facts: dict[str, Any] | None = None,
     ) -> rows.Row:
         job = self.worker.job
-        return cells.cell(self.suite, case, contender, job.device, job.stamp, status, reason, threads, facts)
+        return cells.cell(
+            self.suite, case, contender, job.device, job.stamped(self.planned), status, reason, threads, facts
+        )
 
     def _beat(self, case: Case) -> Any:
         def beat(step: str, contender: str, limit_s: float) -> None:
@@ -212,7 +220,8 @@ class RaceItem:
                 [cells.identical(self.suite.id, case.id, job.device, self.worker.run, race.comparisons())]
             )
             return
-        measured = dict(zip(race.names, race.times(), strict=True))
+        times = race.times()
+        measured, shaky = (dict(zip(race.names, told, strict=True)) for told in (times, unstable(times)))
         found: list[rows.Row] = []
         invalid: set[str] = set()
         # Somebody wrote to the shared inputs behind torch's back: then each is judged by a call of its own.
@@ -220,6 +229,8 @@ class RaceItem:
         for entrant in entrants:
             name = entrant.contender.id
             status, reason, facts = self._judged(entrant, race, question, measured, disturbed)
+            if status == "ok" and shaky[name]:
+                status, reason = "unstable", shaky[name]
             if status != "ok":
                 invalid.add(name)
             found.append(self._cell(case, entrant.contender, threads, status, reason, facts))
@@ -241,6 +252,8 @@ class RaceItem:
         case = question.case
         times, reason = self.worker.timed(case, measured[name], entrant.loops, self.suite.work(case))
         facts = entrant.facts | times
+        if (drift := own_drift(measured[name])) is not None:
+            facts["drift_share"] = drift
         if reason:
             return "incorrect", reason, facts
         try:

@@ -14,11 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bancada import ceilings, cells, machine, rows
+from bancada import ceilings, cells, isolate, machine, rows
 from bancada._suites import AA_SIZES
+from bancada.compiled import CompileSuite
 from bancada.heartbeat import Current
 from bancada.lock import busy, held
 from bancada.parent import PARTS, ROWS, Parent, job_environment
+from bancada.price import FIELD as PRICE
 from bancada.ranks import RanksSuite
 from bancada.ranks.pool import Pools
 from bancada.settings import Job, Settings
@@ -46,6 +48,8 @@ class Campaign:
         root: the checkout.
         extra: further `module:function` registrations of suites.
         aa: whether to race identical contenders too.
+        left_out: what a compile run has ruled out, in words.
+        price: of a device-hour, in whatever currency; what the report reckons costs with.
     """
 
     name: str
@@ -57,6 +61,13 @@ class Campaign:
     root: Path
     extra: tuple[str, ...] = ()
     aa: bool = True
+    left_out: tuple[str, ...] = ()
+    price: float | None = None
+
+    @property
+    def timed(self) -> bool:
+        """Whether anything is timed: compiling asks for no ceilings and no race of identical contenders."""
+        return any(not isinstance(one.suite, CompileSuite) for one in self.planned)
 
     @functools.cached_property
     def key(self) -> str:
@@ -123,17 +134,20 @@ def _execute(campaign: Campaign, run_dir: Path, tick: Tick) -> Path:
     _head(campaign, run_dir, stamp)
     job = Job(run_dir, (), campaign.device, campaign.settings, stamp, extra_suites=campaign.extra)
     parent, pools = Parent(campaign.root, run_dir / LOG, tick), Pools(campaign.root, run_dir / LOG, tick)
-    before = _ceilings(campaign, job, "before")
+    before = _ceilings(campaign, job, "before") if campaign.timed else ceilings.Ceilings({}, {})
     job = dataclasses.replace(job, matmul_ceiling=before.matmul, copy_ceiling=before.copy)
     for family in dict.fromkeys(one.suite.family for one in campaign.planned):
         mine = [one for one in campaign.planned if one.suite.family == family]
-        alone = [one for one in mine if not isinstance(one.suite, RanksSuite)]
+        isolated = [one for one in mine if campaign.settings.isolate == "process" and one.suite.kind == "kernel"]
+        alone = [one for one in mine if not isinstance(one.suite, RanksSuite) and one not in isolated]
+        isolate.run(parent, job, isolated)
         if alone:
             parent.run(dataclasses.replace(job, cases=tuple(one.job() for one in alone)), alone)
         pools.run(job, mine)
-    if campaign.aa and AA_SUITE in campaign.suites:
-        _aa(campaign, job, parent)
-    _ceilings(campaign, job, "after")
+    if campaign.timed:
+        if campaign.aa and AA_SUITE in campaign.suites:
+            _aa(campaign, job, parent)
+        _ceilings(campaign, job, "after")
     _foot(run_dir, time.monotonic() - began, parent.start_s + pools.start_s, resumed)
     return run_dir
 
@@ -146,7 +160,7 @@ def _foot(run_dir: Path, wall_s: float, start_s: float, resumed: bool) -> None:
 
 def overhead(foot: Mapping[str, Any]) -> float | None:
     """What the harness itself costs: wall time less oracles, over process starts, screening, races and training."""
-    counted = ("start", "screen", "race", "tuning", "training")
+    counted = ("start", "screen", "race", "tuning", "training", "compile")
     base = sum(float(foot.get(f"part.{name}_s", 0.0)) for name in counted)
     oracle = float(foot.get("part.oracle_s", 0.0))
     return (foot["wall_s"] - oracle) / base if base and not foot.get("resumed") else None
@@ -171,6 +185,8 @@ def _head(campaign: Campaign, run_dir: Path, stamp: Mapping[str, Any]) -> None:
         "device": campaign.device.type,
         "device_name": campaign.device.name,
     }
+    if campaign.price is not None:
+        head[PRICE] = campaign.price
     rows.append(run_dir / ROWS, [head | machine.environment(campaign.device)])
     listed = [
         {
@@ -206,6 +222,7 @@ def catalogue(planned: Sequence[Planned]) -> dict[str, Any]:
                 "metrics": [dataclasses.asdict(metric) for metric in suite.metrics],
                 "spaces": _spaces(suite),
                 "work": _counted(suite),
+                **_configurations(suite),
             }
             for suite in suites
         ],
@@ -223,6 +240,13 @@ def _spaces(suite: AnySuite) -> dict[str, dict[str, str]]:
     if not isinstance(suite, TrainingSuite):
         return {}
     return {contender.id: {name: str(what) for name, what in contender.space.items()} for contender in suite.contenders}
+
+
+def _configurations(suite: AnySuite) -> dict[str, Any]:
+    """Which axes a compile suite lets choose, and what its instructions are counted for."""
+    if not isinstance(suite, CompileSuite):
+        return {}
+    return {"configuration": list(suite.configuration), "unit": suite.unit}
 
 
 def _ceilings(campaign: Campaign, job: Job, when: str) -> ceilings.Ceilings:

@@ -1,14 +1,13 @@
-"""Rows from measurements: the fields of a cell, its identity, and the command that measures it again."""
+"""Rows from measurements: the fields of a cell, and its identity."""
 
 from __future__ import annotations
 
 import datetime
 import hashlib
-import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from bancada import stats
+from bancada import again, stats
 from bancada.ceilings import ABOVE_CEILING, CACHE_MULTIPLE
 from bancada.machine import last_cache_bytes
 from bancada.rows import MOST_SAMPLES, SCHEMA, Row
@@ -30,11 +29,8 @@ def common(kind: str, run: str) -> Row:
     return {"schema": SCHEMA, "kind": kind, "run": run, "time": now()}
 
 
-def command(suite: AnySuite, case: Case, device: Device) -> str:
-    """The command that measures a case again, with all its contenders."""
-    written = [(name, str(value).lower() if isinstance(value, bool) else value) for name, value in case.axes]
-    sets = " ".join(f"--set {shlex.quote(f'{name}={value}')}" for name, value in written)
-    return f"python -m bancada sweep --suite {suite.id} {sets} --device {device.type} --threads {device.threads}"
+_NOT_KEPT = ("run", "settings", "raced", "extra", "keys")
+"""What of a stamp makes other fields of a row, and is none itself."""
 
 
 def cell(
@@ -42,15 +38,15 @@ def cell(
     case: Case,
     contender: Entry[Any],
     device: Device,
-    stamp: Mapping[str, str | int],
+    stamp: Mapping[str, Any],
     status: str,
     reason: str = "",
     threads: int | None = None,
     facts: Mapping[str, object] | None = None,
 ) -> Row:
-    """The row of one contender at one case."""
+    """The row of one contender at one case; `stamp` is `Job.stamped` of it."""
     run = str(stamp["run"])
-    fields: Row = common("cell", run) | {name: value for name, value in stamp.items() if name != "run"}
+    fields: Row = common("cell", run) | {name: value for name, value in stamp.items() if name not in _NOT_KEPT}
     fields |= {
         "row_id": row_id(suite.id, case.id, contender.id, device.name, threads or device.threads),
         "suite": suite.id,
@@ -68,8 +64,10 @@ def cell(
         "device": device.type,
         "device_name": device.name,
         "threads": threads or device.threads,
-        "command": command(suite, case, device),
+        "command": again.command(suite, case, contender, device, stamp),
     }
+    if key := stamp.get("keys", {}).get(f"{suite.id}:{contender.id}"):
+        fields["key"] = key
     fields |= {f"axis.{name}": value for name, value in case.axes}
     return fields | dict(facts or {})
 
@@ -126,6 +124,7 @@ def pair(suite: str, case: str, device: Device, run: str, comparison: stats.Comp
         "high": comparison.high,
         "verdict": comparison.verdict,
         "rounds": comparison.rounds,
+        "confidence": comparison.confidence,
         "device": device.type,
     }
 

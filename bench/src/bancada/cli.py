@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 
 from bancada import runs_cli
-from bancada.shell import RunsOption, root, runs_folder, stderr, stdout, told
+from bancada.shell import PriceOption, RunsOption, root, runs_folder, stderr, stdout, told
 
 app = typer.Typer(
     add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False,
@@ -44,7 +44,10 @@ ExtraOption = Annotated[
 @told
 def sweep(
     name: Annotated[
-        str, typer.Argument(help="A file of bench/sweeps, a path to a .toml, or auto (looks at the machine).")
+        str,
+        typer.Argument(
+            help="A file of bench/sweeps, a path to a .toml, auto (looks at the machine), or none (only --suite)."
+        ),
     ] = "auto",
     suite: SuiteOption = [],  # noqa: B006 (typer reads the default, nobody changes it)
     only: OnlyOption = [],  # noqa: B006
@@ -57,6 +60,20 @@ def sweep(
     rounds: Annotated[int | None, typer.Option("--rounds", help="Paired rounds of a race.")] = None,
     seeds: Annotated[int | None, typer.Option("--seeds", help="Runs of each training case, one a seed.")] = None,
     trials: Annotated[int | None, typer.Option("--trials", help="Tuning trials of each contender in training.")] = None,
+    setting: Annotated[
+        Many, typer.Option("--setting", help="NAME=VALUE: any other setting of a sweep file (repeatable).")
+    ] = [],  # noqa: B006
+    isolate: Annotated[
+        str | None,
+        typer.Option("--isolate", help="process: a fresh process for each contender and block of rounds."),
+    ] = None,
+    price: PriceOption = None,
+    prune_with: Annotated[
+        str | None,
+        typer.Option(
+            "--prune-with", help="A compile run: leave out the configurations that it rules out for this GPU."
+        ),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the plan with a time estimate, measure nothing.")
     ] = False,
@@ -71,6 +88,7 @@ def sweep(
     """Measure: run a sweep, print its verdicts, write its report."""
     from bancada.campaign import execute, folder_for
     from bancada.console import Choices, show_plan, show_verdicts, watching
+    from bancada.runs import run_dir as run_dir_of
 
     choices = Choices(
         name,
@@ -86,6 +104,10 @@ def sweep(
         tuple(suites_from),
         seeds,
         trials,
+        tuple(setting),
+        prune_with=run_dir_of(prune_with, runs_folder(out)) if prune_with is not None else None,
+        isolate=isolate,
+        price=price,
     )
     campaign = choices.campaign(root(), shlex.join(["python", "-m", "bancada", *sys.argv[1:]]), aa=not no_aa)
     if dry_run:
@@ -142,15 +164,29 @@ def list_(suites_from: ExtraOption = []) -> None:  # noqa: B006
 def trust(
     comparisons: Annotated[
         int, typer.Option("--comparisons", help="At least this many comparisons of each kind.")
-    ] = 300,
+    ] = 150,
     device: DeviceOption = "auto",
     threads: ThreadsOption = None,
+    replay: Annotated[
+        Path | None, typer.Option("--replay", help="Recorded races; those that come with Bancada where left out.")
+    ] = None,
+    no_race: Annotated[bool, typer.Option("--no-race", help="Only replay recorded races, measure nothing.")] = False,
+    record: Annotated[
+        Path | None, typer.Option("--record", help="Record races of identical contenders to this .npz, for --replay.")
+    ] = None,
     out: RunsOption = None,
 ) -> None:
-    """How far can a verdict be trusted here? Races identical contenders, and some made exactly 5% slower."""
-    from bancada.trust import measure, show
+    """How far can a verdict be trusted? Races what is known to be equal, slower or of known length; replays records."""
+    from bancada import traces
+    from bancada import trust as trusted
 
-    show(stdout, measure(root(), runs_folder(out), device, threads, comparisons, stderr))
+    folder, where = runs_folder(out), replay or record or traces.FILE
+    if record is not None:
+        trusted.record(root(), folder, device, threads, comparisons, record, stderr)
+    recorded = traces.load(where)
+    if not no_race and record is None:
+        trusted.show(stdout, trusted.measure(root(), folder, device, threads, comparisons, stderr))
+    trusted.show_recorded(stdout, recorded)
 
 
 runs_cli.add_to(app)

@@ -14,10 +14,13 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from bancada import rows, verdicts
+from bancada.again import NO_FILE, parse_settings
 from bancada.campaign import CATALOGUE, PLAN, Campaign, overhead
+from bancada.compiled.prune import LeftOut, prune
 from bancada.heartbeat import Current
 from bancada.machine import device as find_device
 from bancada.parent import ROWS
+from bancada.price import check as check_price
 from bancada.registry import discover
 from bancada.settings import Settings
 from bancada.suite import AnySuite
@@ -32,6 +35,7 @@ PARTS = {
     "race": "races",
     "tuning": "tuning",
     "training": "training",
+    "compile": "compiling",
     "oracle": "float64 answers",
 }
 
@@ -53,9 +57,14 @@ class Choices:
     extra: tuple[str, ...] = ()
     seeds: int | None = None
     trials: int | None = None
+    settings: tuple[str, ...] = ()
+    prune_with: Path | None = None
+    isolate: str | None = None
+    price: float | None = None
 
     def campaign(self, root: Path, command: str, aa: bool) -> Campaign:
         """Checks everything and makes the plan; ValueError for whatever is wrong, before anything is written."""
+        check_price(self.price)
         choice = Choice(self.suites, self.families, self.contenders, parse_sets(self.sets))
         optional = like(self.like) if self.like else {}
         suites = _suites(self.extra)
@@ -63,26 +72,30 @@ class Choices:
         sweep = self._sweep(root / "bench" / "sweeps", chosen.type)
         sweep = dataclasses.replace(sweep, settings=self._settings(sweep.settings), blocks=self._blocks(sweep))
         planned = plan(sweep, suites, choice, optional)
-        return Campaign(sweep.name, planned, suites, chosen, sweep.settings, command, root, self.extra, aa)
+        left_out: list[LeftOut] = []
+        if self.prune_with is not None:
+            planned, left_out = prune(planned, suites, self.prune_with, chosen)
+        told = tuple(f"{one.suite} {one.case}: {one.reason}" for one in left_out)
+        made = Campaign(sweep.name, planned, suites, chosen, sweep.settings, command, root, self.extra, aa, told)
+        return dataclasses.replace(made, price=self.price)
 
     def _sweep(self, folder: Path, device_type: str) -> Sweep:
+        if self.name == NO_FILE and not self.suites:
+            raise ValueError(f"sweep {NO_FILE!r}: needs a --suite, for it is no file and names nothing itself")
+        if self.name == NO_FILE or (self.name == "auto" and self.extra and self.suites):  # suites of one's own
+            return Sweep(self.name, "Chosen on the command line", ())
         if self.name != "auto":
             return load(self.name, folder)
-        if self.extra and self.suites:  # suites of one's own, at their defaults
-            return Sweep("auto", "Chosen on the command line", ())
         return load("gpu" if device_type == "cuda" and (folder / "gpu.toml").is_file() else "cpu", folder)
 
     def _settings(self, settings: Settings) -> Settings:
-        if self.budget_s is not None:
-            settings = dataclasses.replace(settings, budget_s=self.budget_s)
+        named = {"budget_s": self.budget_s, "rounds": self.rounds, "seeds": self.seeds, "trials": self.trials,
+                 "isolate": self.isolate}  # fmt: skip
+        changes = parse_settings(self.settings) | {name: value for name, value in named.items() if value is not None}
         if self.rounds is not None:
-            least, most = min(settings.least_rounds, self.rounds), max(self.rounds, settings.most_rounds)
-            settings = dataclasses.replace(settings, rounds=self.rounds, least_rounds=least, most_rounds=most)
-        if self.seeds is not None:
-            settings = dataclasses.replace(settings, seeds=self.seeds)
-        if self.trials is not None:
-            settings = dataclasses.replace(settings, trials=self.trials)
-        return settings
+            changes.setdefault("least_rounds", min(settings.least_rounds, self.rounds))
+            changes.setdefault("most_rounds", max(self.rounds, settings.most_rounds))
+        return dataclasses.replace(settings, **changes)
 
     def _blocks(self, sweep: Sweep) -> tuple[Block, ...]:
         """The blocks, with the command line's budget and seeds in place of theirs."""
@@ -101,7 +114,7 @@ def _suites(extra: tuple[str, ...]) -> dict[str, AnySuite]:
 
 def show_plan(console: Console, campaign: Campaign) -> None:
     """The plan of a dry run: every case, who races, and about how long it takes."""
-    total = FIXED_S[campaign.device.type] + START_S
+    total = START_S + (FIXED_S[campaign.device.type] if campaign.timed else 0.0)
     for one in campaign.planned:
         seconds = _estimate(one, campaign)
         total += seconds
@@ -112,6 +125,8 @@ def show_plan(console: Console, campaign: Campaign) -> None:
         for name in one.contenders:
             if reason := one.suite.contender(name).supports(one.case, campaign.device):
                 console.print(f"{'':26}{name}: {reason}", markup=False)
+    for told in campaign.left_out:
+        console.print(f"Left out: {told}", markup=False)
     cells = sum(len(one.contenders) for one in campaign.planned)
     console.print(
         f"{len(campaign.planned)} cases, {cells} cells on {campaign.device.name} "

@@ -17,11 +17,11 @@ import numpy as np
 from bancada import stats
 from bancada.arena import Arena
 from bancada.clock import Clock, CpuClock
+from bancada.looks import Looks
 from bancada.screen import Entrant, Failed, failure, wrote
 from bancada.settings import Settings
 from bancada.suite import Tensors
 
-LOOKS = 2  # how often the race looks again after the planned rounds
 ALIKE = 1.3  # neighbours in speed that share a loop count
 
 
@@ -47,24 +47,11 @@ def set_loops(entrants: Sequence[Paced], sample_s: float) -> None:
         entrant.loops = max(1, round(sample_s / quickest))
 
 
-def next_goal(
-    rounds: int, settings: Settings, deadline: float, comparisons: Callable[[], list[stats.Comparison]]
-) -> int:
-    """The rounds to race to next; `rounds` where the race is over: everything decided, the cap or the budget reached.
-
-    It looks only a few times, so that looking does not make winners.
-    """
-    if rounds >= settings.most_rounds or time.perf_counter() > deadline:
-        return rounds
-    if all(comparison.decided for comparison in comparisons()):  # as it is where there is nobody to compare
-        return rounds
-    return min(settings.most_rounds, rounds + max(1, (settings.most_rounds - settings.rounds) // LOOKS))
-
-
 class Race:
     """The state of one race; `run` races and leaves `times` (seconds a call, [entrants, rounds]).
 
     An entrant that raises, or writes to the shared inputs, is out, with its failure in `failures`; the others go on.
+    `note` is called before each round, outside any timed window.
     """
 
     def __init__(
@@ -75,15 +62,16 @@ class Race:
         budget_s: float,
         beat: Callable[[str, str, float], None],
         arena: Arena | None = None,
+        note: Callable[[], None] = lambda: None,
     ) -> None:
         self.entrants = list(entrants)
         self.failures: dict[str, Failed] = {}
         self.last: dict[str, Tensors] = {}
         self._clock, self._settings, self._beat, self._arena = clock, settings, beat, arena or Arena({})
-        self._latest = ""
+        self._latest, self._note = "", note
         self._warm = isinstance(clock, CpuClock)
         self._random = random.Random(settings.seed)
-        self._deadline = time.perf_counter() + budget_s
+        self._looks = Looks(settings, time.perf_counter() + budget_s)
         set_loops(self.entrants, settings.sample_s)
         self._goal = settings.affordable(budget_s, sum(entrant.estimate_s * entrant.loops for entrant in entrants))
         self._order: list[str] = []
@@ -151,6 +139,7 @@ class Race:
         if not self.entrants or (self._rounds >= self._goal and not self._goes_on()):
             self._over = True
             return
+        self._note()
         self._queue = list(self.entrants)
         self._random.shuffle(self._queue)
         self._rounds += 1
@@ -158,7 +147,7 @@ class Race:
     def _goes_on(self) -> bool:
         """Whether to race on after the planned rounds, with the goal set if so."""
         self._data = list(self._benchmark.stats.stats.data)
-        self._goal = next_goal(self._rounds, self._settings, self._deadline, self.comparisons)
+        self._goal = self._looks.next_goal(self._rounds, self.comparisons)
         return self._goal > self._rounds
 
     @property
@@ -176,6 +165,7 @@ class Race:
         rounds = min((len(samples) for samples in dealt.values()), default=0)
         return np.array([samples[:rounds] for samples in dealt.values()], dtype=np.float64)
 
-    def comparisons(self) -> list[stats.Comparison]:
-        """Every pair of those who ran to the end."""
-        return stats.compare(self.times(), self.names, seed=self._settings.seed) if len(self.names) > 1 else []
+    def comparisons(self, confidence: float | None = None) -> list[stats.Comparison]:
+        """Every pair of those who ran to the end; as sure as the last look was, where not told."""
+        names = self.names
+        return stats.compare(self.times(), names, confidence or self._looks.confidence) if names else []

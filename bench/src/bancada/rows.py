@@ -4,13 +4,22 @@ Schema version 1. The kinds of row:
 
 `run`      the head: environment (`env.*`), versions (`version.*`), sweep, command.
 `cell`     one contender at one case: a status, the measures, the errors, how to measure it again.
-`pair`     two contenders of one case, compared round by round: ratio of times a/b, interval, verdict.
+`pair`     two contenders of one case, compared round by round: ratio of times a/b, interval, verdict; `confidence`
+           is that of the interval (rows without it: 98%).
 `trial`    one point of a contender's search space, tried in tuning: what it reached, and what it cost.
 `curve`    one training run of one contender from one seed: losses and metrics along the way.
 `contrast` two contenders' outcomes at one case over the seeds: difference a - b, interval, verdict.
 `ceiling`  what this machine reaches: `matmul` in FLOP/s, `copy` in bytes/s, by dtype, before and after.
 `aa`       identical contenders raced: how many comparisons, how many false verdicts.
 `end`      the foot: how long the parts took.
+
+A cell of status `unstable` was measured, but did not keep its place through the race (see `stability`): its times
+stand, and nobody is compared with it. `drift_share` is how much longer its last third of rounds took than its first.
+Where `isolate` is `process`, each sample is the median of a block of `block_rounds` rounds in a process of its own.
+`energy_j` is the whole device's for one call; `clocks_mhz` its clock before each round, `slowed_by` what held it down.
+
+A cell of a compile suite was compiled and never timed: it has no `time_s`, but `measure.compile_s` and what the
+compiler told (`measure.registers`, `measure.resident_warps`, ...; see `bancada.compiled.item`).
 
 Units are in the names: `_s` seconds, `_bytes` bytes, `_flops` operations. A row that does not fit is
 never written; a row that cannot be read is told and skipped, and the others are kept.
@@ -63,17 +72,20 @@ _REQUIRED: dict[str, dict[str, tuple[type, ...]]] = {
     "aa": {"suite": (str,), "case": (str,), "comparisons": (int,), "false_verdicts": (int,), "device": (str,)},
     "end": {"wall_s": (float, int)},
 }  # fmt: skip
-_MEASURES: dict[str, tuple[type, ...]] = {
+MEASURES: dict[str, tuple[type, ...]] = {
     "time_s": (float, int), "time_low_s": (float, int), "time_high_s": (float, int), "rounds": (int,), "loops": (int,),
     "build_s": (float, int), "first_call_s": (float, int), "peak_bytes": (int,), "host_peak_bytes": (int,),
     "flops": (float, int), "bytes": (float, int), "flops_per_s": (float, int), "bytes_per_s": (float, int),
-    "compute_share": (float, int), "bandwidth_share": (float, int),
+    "compute_share": (float, int), "bandwidth_share": (float, int), "drift_share": (float, int),
+    "energy_j": (float, int), "clock_mhz": (float, int), "clock_low_mhz": (float, int), "clock_high_mhz": (float, int),
+    "temperature_c": (float, int), "slowed_by": (str,), "clocks_mhz": (list,),
+    "isolate": (str,), "block_rounds": (int,),
     "error_max": (float, int), "error_rel": (float, int), "grad_error_max": (float, int),
     "grad_error_rel": (float, int), "error_limit_share": (float, int), "precision": (str,),
     "backend": (str,), "label": (str,), "reference": (bool,), "samples": (list,),
 }  # fmt: skip
 _OPEN_PREFIXES = ("axis.", "error.", "measure.", "env.", "version.", "note.", "hyper.")
-_LISTS = ("samples", "updates", "seconds", "train", "evaluated")
+_LISTS = ("samples", "clocks_mhz", "updates", "seconds", "train", "evaluated")
 
 
 class RowError(ValueError):
@@ -96,8 +108,8 @@ def validate(row: Mapping[str, Any]) -> None:
         if isinstance(value, list) and (name in _LISTS or name.startswith("metric.")):
             _check_numbers(name, value)
             _check_type(name, value, required.get(name, (list,)))
-        elif name in _MEASURES:
-            _check_type(name, value, _MEASURES[name])
+        elif name in MEASURES:
+            _check_type(name, value, MEASURES[name])
         elif not isinstance(value, (str, int, float, bool)) and value is not None:
             raise RowError(f"{name}={value!r}: rows hold scalars only")
         elif name not in required and kind == "cell" and not name.startswith(_OPEN_PREFIXES):
@@ -114,8 +126,8 @@ def _check_words(row: Mapping[str, Any]) -> None:
             raise RowError(f"status={row['status']!r}: allowed are {', '.join(STATUSES)}")
         if row["status"] != "ok" and not row["reason"]:
             raise RowError(f"a {kind} of status {row['status']} needs a reason")
-    if kind == "cell" and row["status"] == "ok" and "time_s" not in row:
-        raise RowError("a cell of status ok needs time_s")
+    if kind == "cell" and row["status"] == "ok" and not {"time_s", "measure.compile_s"} & set(row):
+        raise RowError("a cell of status ok needs time_s (of a compile suite: measure.compile_s)")
     if (allowed := {"pair": VERDICTS, "contrast": OUTCOMES}.get(kind)) and row["verdict"] not in allowed:
         raise RowError(f"verdict={row['verdict']!r}: allowed are {', '.join(allowed)}")
 

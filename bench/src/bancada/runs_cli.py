@@ -30,6 +30,7 @@ def baselines_folder() -> Path:
 def render(run_dirs: list[Path], price: float | None = None) -> None:
     """Writes the report of these runs where the libraries for it are installed, and says where it is."""
     try:
+        from bancada.baselines import folder_of
         from bancada.report import build
     except ImportError as error:
         stdout.print(

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from bancada import accuracy, memory
+from bancada import accuracy, memory, telemetry
 from bancada.arena import Arena
 from bancada.clock import Clock
 from bancada.settings import Settings
@@ -102,6 +102,10 @@ def screen(
             facts["host_peak_bytes"] = peak.host
         beat("warm-up", settings.call_limit_s)
         estimate = warm_up(run, clock)
+        beat("energy", settings.call_limit_s + 10 * settings.energy_s)
+        asked = telemetry.probe(device.type)
+        if (joules := telemetry.energy_per_call(run, clock, asked, settings.energy_s, estimate)) is not None:
+            facts["energy_j"] = joules
     except Failed:
         raise
     except Exception as error:

@@ -7,8 +7,11 @@ import json
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Protocol
 
 from bancada.suite import Device, Scalar
+
+ISOLATE = ("none", "process")
 
 
 def _check_number(name: str, value: object, whole: bool) -> None:
@@ -35,12 +38,16 @@ class Settings:
         seed: of inputs, shuffles and bootstraps.
         seeds: runs of a training suite, each with other first weights and batches.
         trials: points of its search space that each contender of a training suite tries.
+        energy_s: about how long a contender is called in a row to read its energy, where the device tells it.
+        isolate: `process` gives every contender of a kernel suite a fresh process for each block of rounds, `none` not.
+        blocks: of rounds, each in a process of its own, that every contender gets then.
+        block_rounds: rounds in one of them.
         update_limit_s: a training update, or a step of ranks, that takes longer is a hang.
     """
 
     rounds: int = 30
     least_rounds: int = 5
-    most_rounds: int = 90
+    most_rounds: int = 120
     sample_s: float = 0.0075
     budget_s: float = 15.0
     call_limit_s: float = 120.0
@@ -49,12 +56,20 @@ class Settings:
     seed: int = 0
     seeds: int = 3
     trials: int = 4
+    energy_s: float = 0.3
+    isolate: str = "none"
+    blocks: int = 8
+    block_rounds: int = 10
     update_limit_s: float = 60.0
 
     def __post_init__(self) -> None:
         for field_ in dataclasses.fields(self):
-            if field_.name != "seed":
+            if field_.name not in ("seed", "isolate"):
                 _check_number(field_.name, getattr(self, field_.name), whole=isinstance(field_.default, int))
+        if self.isolate not in ISOLATE:
+            raise ValueError(f"isolate={self.isolate!r}: allowed are {', '.join(ISOLATE)}")
+        if self.isolate == "process" and self.blocks < 2:
+            raise ValueError(f"blocks={self.blocks}: must be at least 2, or nothing tells how sure a verdict is")
         if not self.least_rounds <= self.rounds <= self.most_rounds:
             raise ValueError(
                 f"rounds={self.rounds}: must lie between "
@@ -64,6 +79,22 @@ class Settings:
     def affordable(self, budget_s: float, round_s: float) -> int:
         """Rounds of about `round_s` seconds that a budget pays for: the planned ones at most, the least in any case."""
         return max(self.least_rounds, min(self.rounds, int(budget_s / max(round_s, 1e-9))))
+
+
+class Asked(Protocol):
+    """A case as it was asked for."""
+
+    @property
+    def contenders(self) -> tuple[str, ...]:
+        """Who races."""
+
+    @property
+    def budget_s(self) -> float:
+        """For how long."""
+
+    @property
+    def seeds(self) -> int | None:
+        """From how many seeds; as many as the settings say where None."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +113,8 @@ class Job:
     """All that a child process needs to know.
 
     `stamp` holds the fields that every row of the run carries; `ceilings` FLOP/s and bytes/s by dtype;
-    `identical` asks for a single `aa` row a case in place of its cells.
+    `identical` asks for a single `aa` row a case in place of its cells; `keys` tell by `suite:contender` what is
+    measured, so that a row of something else is not taken for done.
     """
 
     run_dir: Path
@@ -94,6 +126,13 @@ class Job:
     copy_ceiling: dict[str, float] = field(default_factory=dict)
     extra_suites: tuple[str, ...] = ()
     identical: bool = False
+    keys: dict[str, str] = field(default_factory=dict)
+
+    def stamped(self, asked: Asked) -> dict[str, Any]:
+        """The stamp for the rows of a case, with what it takes to measure them again, and to tell that they changed."""
+        settings = dataclasses.replace(self.settings, budget_s=asked.budget_s, seeds=asked.seeds or self.settings.seeds)
+        again = {"settings": settings, "raced": asked.contenders, "extra": self.extra_suites, "keys": self.keys}
+        return self.stamp | again
 
     def write(self, path: Path) -> None:
         """As JSON."""
@@ -114,4 +153,5 @@ class Job:
             copy_ceiling=raw["copy_ceiling"],
             extra_suites=tuple(raw["extra_suites"]),
             identical=raw["identical"],
+            keys=raw["keys"],
         )

@@ -22,6 +22,11 @@ RunsOption = Annotated[
     Path | None, typer.Option("--out", help="Folder of runs; reports/runs of the checkout where left out.")
 ]
 
+PriceOption = Annotated[
+    float | None,
+    typer.Option("--price", help="Of a device-hour, in any currency: the report reckons costs with it."),
+]
+
 
 def told(function: Callable[P, T]) -> Callable[P, T]:
     """Turns what a user got wrong into one line and exit status 2."""

@@ -2,8 +2,17 @@
 
 In every round each contender is sampled once, in shuffled order, so that whatever disturbs the machine
 for longer than a round disturbs all of them. Two contenders are compared by the log-ratios of their times
-in the same round: the median says how much, a bootstrap over rounds says how sure. A contender is called
-faster or slower only where the whole interval lies beyond a band of 1% around equality.
+in the same round. A contender is called faster or slower only where the whole interval lies beyond a band
+of 1% around equality.
+
+How much: the mean of the log-ratios without the fifth at either end. How sure: Yuen's interval,
+
+    m_t +- t_{h-1, c} * s_w * sqrt((n - 1) / (h (h - 1))),   h = n - 2 floor(n / 5)
+
+with s_w the standard deviation after the fifths are drawn in to their neighbours (Yuen, Biometrika 61, 1974). Why this
+one: over 484 recorded comparisons between identical contenders of 90 rounds each, where one log-ratio scatters by 6%
+with long tails, it missed 0 as often as it says (1.5% of intervals at 98%, at 5 rounds as at 90), and a planted 5% was
+found by 87% at 60 rounds, where the median with its interval found 82%, signed ranks 83% and the plain mean fewer.
 """
 
 from __future__ import annotations
@@ -14,20 +23,21 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import stdtrit
 
 Verdict = Literal["faster", "slower", "too close to call"]
 Floats = NDArray[np.float64]
 
 BAND = math.log(1.01)
-# Looking again at 60 and at 90 rounds makes winners of noise, so the interval is wider than the usual 95%. Recorded
-# races gave, at 98%, 0.2% false verdicts between identical contenders and found 90% of planted slowdowns of 5%.
 CONFIDENCE = 0.98
+TRIM = 0.2
+FEWEST_TRIMMED = 8  # with fewer rounds there is too little left between the ends: all of them count
 RESAMPLES = 1_000
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Contender `a` against `b`: the ratio of their times a/b with its interval."""
+    """Contender `a` against `b`: the ratio of their times a/b with its interval, which holds at `confidence`."""
 
     a: str
     b: str
@@ -36,18 +46,12 @@ class Comparison:
     high: float
     rounds: int
     verdict: Verdict
+    confidence: float = CONFIDENCE
 
     @property
     def decided(self) -> bool:
-        """Whether more rounds could hardly change what is said.
-
-        Either the interval lies beyond the band, or it is so narrow around equality that
-        a difference worth naming (5%) is excluded.
-        """
-        return (
-            self.verdict != "too close to call"
-            or max(abs(math.log(self.low)), abs(math.log(self.high))) < math.log(1.05) / 2
-        )
+        """Whether more rounds could hardly change what is said, see `decided`."""
+        return bool(decided(np.log([self.low]), np.log([self.high]))[0])
 
 
 @dataclass(frozen=True)
@@ -59,57 +63,77 @@ class Spread:
     high: float
 
 
-def _resampled_medians(values: Floats, rng: np.random.Generator) -> Floats:
-    """Bootstrap medians over the last axis (rounds), with the same resampled rounds for every row."""
-    rounds = values.shape[-1]
-    chosen = rng.integers(0, rounds, size=(RESAMPLES, rounds))
-    return np.median(values[..., chosen], axis=-1)
+def trimmed(values: Floats, confidence: float = CONFIDENCE) -> tuple[Floats, Floats, Floats]:
+    """Trimmed means with Yuen's intervals over the last axis: middle, low, high.
+
+    Raises:
+        ValueError: fewer than two values: one says nothing of how sure it is.
+    """
+    count = values.shape[-1]
+    if count < 2:
+        raise ValueError(f"values: {count} on the last axis: an interval needs 2 or more")
+    cut = int(TRIM * count) if count >= FEWEST_TRIMMED else 0
+    kept = count - 2 * cut
+    ordered = np.sort(values, axis=-1)
+    inner = ordered[..., cut : count - cut]
+    drawn_in = np.clip(ordered, inner[..., :1], inner[..., -1:])
+    middle = inner.mean(axis=-1)
+    scatter = drawn_in.std(axis=-1, ddof=1) * math.sqrt((count - 1) / (kept * (kept - 1)))
+    half = float(stdtrit(kept - 1, (1 + confidence) / 2)) * scatter
+    return middle, middle - half, middle + half
 
 
-def _interval(medians: Floats, confidence: float) -> tuple[Floats, Floats]:
-    tail = (1 - confidence) / 2
-    low, high = np.quantile(medians, [tail, 1 - tail], axis=-1)
-    return low, high
+def sides(low: Floats, high: Floats) -> NDArray[np.int64]:
+    """What intervals of the log-ratio say of the first: -1 it is faster, 1 it is slower, 0 too close to call."""
+    return np.where(high < -BAND, -1, np.where(low > BAND, 1, 0))
+
+
+def decided(low: Floats, high: Floats) -> NDArray[np.bool_]:
+    """Where more rounds could hardly change what intervals of the log-ratio say.
+
+    Either the interval lies beyond the band, or it is so narrow around equality that
+    a difference worth naming (5%) is excluded.
+    """
+    narrow = np.maximum(np.abs(low), np.abs(high)) < math.log(1.05) / 2
+    done: NDArray[np.bool_] = (sides(low, high) != 0) | narrow
+    return done
 
 
 def verdict(low: float, high: float) -> Verdict:
     """What an interval of the ratio a/b says of a."""
-    if math.log(high) < -BAND:
-        return "faster"
-    if math.log(low) > BAND:
-        return "slower"
-    return "too close to call"
+    words: dict[int, Verdict] = {-1: "faster", 0: "too close to call", 1: "slower"}
+    return words[int(sides(np.log([low]), np.log([high]))[0])]
 
 
-def compare(times: Floats, names: list[str], seed: int = 0, confidence: float = CONFIDENCE) -> list[Comparison]:
-    """Every pair of contenders, in the order of `names`.
+def compare(times: Floats, names: list[str], confidence: float = CONFIDENCE) -> list[Comparison]:
+    """Every pair of contenders, in the order of `names`; none after a single round, which cannot tell how sure it is.
 
     Args:
         times: seconds, [contenders, rounds]; column i is round i. All positive.
         names: one for each row.
-        seed: of the bootstrap, so that the same samples always give the same interval.
-        confidence: of the interval.
+        confidence: of the intervals.
     """
     _check(times, names)
     first, second = np.triu_indices(len(names), k=1)
-    if not len(first):
+    if not len(first) or times.shape[1] < 2:
         return []
     logs = np.log(times)
-    ratios = logs[first] - logs[second]
-    rng = np.random.default_rng(seed)
-    medians = np.median(ratios, axis=-1)
-    low, high = _interval(_resampled_medians(ratios, rng), confidence)
-    result = []
-    for a, b, middle, least, most in zip(first, second, np.exp(medians), np.exp(low), np.exp(high), strict=True):
-        said = verdict(float(least), float(most))
-        result.append(Comparison(names[a], names[b], float(middle), float(least), float(most), times.shape[1], said))
-    return result
+    found = (np.exp(part) for part in trimmed(logs[first] - logs[second], confidence))
+    return [
+        Comparison(
+            names[a], names[b], float(middle), float(low), float(high), times.shape[1],
+            verdict(float(low), float(high)), confidence,
+        )
+        for a, b, middle, low, high in zip(first, second, *found, strict=True)
+    ]  # fmt: skip
 
 
 def spread(samples: Floats, seed: int = 0) -> Spread:
-    """Median and interval of one contender's samples, in seconds."""
-    low, high = _interval(_resampled_medians(samples[None, :], np.random.default_rng(seed)), CONFIDENCE)
-    return Spread(float(np.median(samples)), float(low[0]), float(high[0]))
+    """Median and interval of one contender's samples, in seconds; the same samples always give the same interval."""
+    chosen = np.random.default_rng(seed).integers(0, len(samples), size=(RESAMPLES, len(samples)))
+    tail = (1 - CONFIDENCE) / 2
+    low, high = np.quantile(np.median(samples[chosen], axis=-1), [tail, 1 - tail])
+    return Spread(float(np.median(samples)), float(low), float(high))
 
 
 def _check(times: Floats, names: list[str]) -> None:

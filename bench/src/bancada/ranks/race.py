@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from bancada import stats
-from bancada.race import next_goal, set_loops
+from bancada.looks import Looks
+from bancada.race import set_loops
 from bancada.ranks.control import Control
 from bancada.ranks.declare import RankRun, RanksContender
 from bancada.settings import Settings
@@ -61,7 +62,7 @@ class Race:
         self.rounds = 0
         self._control, self._synchronise, self._settings, self._beat = control, synchronise, settings, beat
         self._random = random.Random(settings.seed)
-        self._deadline = time.perf_counter() + budget_s
+        self._looks = Looks(settings, time.perf_counter() + budget_s)
         set_loops(self.entrants, settings.sample_s)
         self._goal = settings.affordable(budget_s, sum(one.estimate_s * one.loops for one in self.entrants))
 
@@ -73,8 +74,7 @@ class Race:
         try:
             while self.rounds < self._goal:
                 self._leg()
-                further = next_goal(self.rounds, self._settings, self._deadline, self.comparisons)
-                self._goal = self._control.decide(further)  # rank 0's
+                self._goal = self._control.decide(self._looks.next_goal(self.rounds, self.comparisons))  # rank 0's
         finally:
             if collecting:
                 gc.enable()
@@ -109,10 +109,8 @@ class Race:
         """Seconds a step of one entrant, by round."""
         return np.array(entrant.samples, dtype=np.float64)
 
-    def comparisons(self) -> list[stats.Comparison]:
-        """Every pair, by the slowest rank's times."""
-        if len(self.entrants) < 2:
-            return []
+    def comparisons(self, confidence: float | None = None) -> list[stats.Comparison]:
+        """Every pair, by the slowest rank's times; as sure as the last look was, where not told."""
         times = np.array([self.times_of(entrant) for entrant in self.entrants])
         names = [entrant.contender.id for entrant in self.entrants]
-        return stats.compare(times, names, seed=self._settings.seed)
+        return stats.compare(times, names, confidence or self._looks.confidence) if names else []

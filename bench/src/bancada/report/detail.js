@@ -63,7 +63,11 @@ function factsOf(cell) {
       .filter(([name]) => name.startsWith(prefix))
       .map(([name, value]) => say(name.slice(prefix.length), value))
       .join(", ");
-  const time = () => `${sayTiming(cell)}, ${cell.rounds ?? "?"} samples of ${cell.loops ?? "?"} calls`;
+  const blocks = cell.isolate === "process" ? `, each the median of ${cell.block_rounds} in a process of its own` : "";
+  const time = () => `${sayTiming(cell)}, ${cell.rounds ?? "?"} samples of ${cell.loops ?? "?"} calls${blocks}`;
+  const clock = (mhz) =>
+    `${digits(mhz, 4)} MHz, ${digits(cell.clock_low_mhz, 4)} to ${digits(cell.clock_high_mhz, 4)} over the rounds, ` +
+    `${digits(cell.temperature_c)} °C; slowed by ${cell.slowed_by}`;
   const share = cell.status === "ok" ? attained(cell) : null;
   return [
     ["suite", cell.suite],
@@ -75,6 +79,10 @@ function factsOf(cell) {
     ["peak memory above the inputs", some(cell.peak_bytes, sayBytes)],
     ["high-water mark of the process", some(cell.host_peak_bytes, sayBytes)],
     ["first call", some(cell.first_call_s, sayTime)],
+    ["last third of rounds against the first", some(cell.drift_share, saySigned)],
+    ["energy a call", some(cell.energy_j, (joules) => human(joules, ENERGY))],
+    ["cost of a million calls", some(costOf(cell, 1e6 * cell.time_s), digits)],
+    ["clock", some(cell.clock_mhz, clock)],
     [
       "rate",
       some(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from bancada import rows as schema
+from bancada.price import FIELD as PRICE
 from bancada.rows import Row
 
 
@@ -44,6 +45,11 @@ def load(folder: Path) -> Loaded:
     plan = _json(folder / "plan.json", problems, "cells that were planned but never reached cannot be told")
     catalogue = _json(folder / "catalogue.json", problems, "titles, axes and technique cards are missing")
     return Loaded(folder, _latest(read.rows), plan, catalogue, problems)
+
+
+def priced(run: Loaded, price: float) -> Loaded:
+    """The same run at another price of a device-hour."""
+    return replace(run, rows=[row | {PRICE: price} if row["kind"] == "run" else row for row in run.rows])
 
 
 def _json(path: Path, problems: list[str], loss: str) -> dict[str, Any]:

@@ -124,7 +124,7 @@ const CONTENDER_COLUMN = { title: "contender", value: (c) => c.label, show: chip
 const STATUS_COLUMN = { title: "status", value: (c) => c.status, show: statusMark };
 function amount(title, cells, get, units) {
   // A column of figures: `units` is the one they are in, or a list from which their median chooses.
-  const value = (c) => (c.status === "ok" ? get(c) : null);
+  const value = (c) => (DONE.includes(c.status) ? get(c) : null);
   const values = cells.map(value).filter((v) => v > 0);
   const [size, unit] = Array.isArray(units) ? scaled(median(values) || 1, units) : [1, units];
   return { title, unit, figures: true, size, value };
@@ -183,7 +183,7 @@ function cellTable(cells, varying, reference) {
     columns.push({ title: "speed", unit: `x ${reference}`, figures: true, value: (c) => c.speed?.value });
     columns.push(intervalColumn((c) => (c.speed && !c.reference ? between(c.speed.low, c.speed.high) : "")));
   }
-  columns.push(amount("peak memory", cells, (c) => c.peak_bytes, BYTES));
+  columns.push(amount("peak memory", cells, (c) => c.peak_bytes, BYTES), ...spentColumns(cells));
   columns.push(...measureColumns(SUITES.get(cells[0].suite), cells));
   columns.push(error("error", "max |x − ref|", (c) => c.error_max));
   if (cells.some((c) => c.grad_error_max != null))

@@ -181,7 +181,7 @@ function outcomeTable(suite, cells) {
         c["measure.seeds_on_target"] == null ? "" : `${c["measure.seeds_on_target"]} of ${c["measure.seeds"]}`,
     });
   }
-  columns.push(number("update", "time_s", TIME), number("peak memory", "peak_bytes", BYTES));
+  columns.push(number("update", "time_s", TIME), ...runCostColumns(cells), number("peak memory", "peak_bytes", BYTES));
   for (const [name, kind] of fieldsOf(cells, "measure.bytes.")) columns.push(number(kind, name, BYTES));
   const hyper = (c) =>
     Object.entries(c)

@@ -3,7 +3,10 @@
 const METHOD =
   "Contenders of a case are timed in paired rounds: each once a round, in shuffled order. A verdict needs the " +
   "interval of the per-round ratios wholly beyond 1% either way. Anything else is too close to call: level where the " +
-  "interval excludes a difference of 5%, not decided where it does not. Errors are against " +
+  "interval excludes a difference of 5%, not decided where it does not. Rounds go on while something is undecided; so " +
+  "that looking again makes no winners, intervals are wider where a race stops early than at its end. A " +
+  "contender whose place among the others drifted, or whose times have two humps, is unstable and compared with " +
+  "nobody. Errors are against " +
   "the same computation in float64. Operations and bytes are counted by one function a suite, the same for every " +
   "contender, so that rates compare equal work: each suite tells what is counted, and what its contenders compute in.";
 
@@ -14,21 +17,24 @@ function noiseRows(cells) {
   ).map((one) => {
     const halves = one.map((c) => (c.time_high_s - c.time_low_s) / 2 / c.time_s).sort((a, b) => a - b);
     const most = halves.length - 1;
+    const drifts = one.filter((c) => c.drift_share != null).map((c) => Math.abs(c.drift_share));
     return [
       one[0].suite,
       sayShare(median(halves)),
       sayShare(halves[Math.floor(0.9 * most)]),
       sayShare(halves[most]),
       String(median(one.map((c) => c.rounds || 0))),
+      drifts.length ? sayShare(median(drifts)) : "",
     ];
   });
 }
+const saySigned = (share) => `${share < 0 ? "−" : "+"}${Math.abs(100 * share).toFixed(1)}%`;
 function driftRows() {
   return groups(DATA.ceilings, (c) => [c.run, c.device, c.name, c.dtype].join(KEY)).map((one) => {
     const [before, after] = ["before", "after"].map((when) => one.find((c) => c.when === when)?.value);
     const units = one[0].name === "copy" ? SPEED : RATE;
     const change = before && after ? (after / before - 1) * 100 : null;
-    const drift = change == null ? "" : `${change < 0 ? "−" : "+"}${Math.abs(change).toFixed(1)}%`;
+    const drift = change == null ? "" : saySigned(change / 100);
     return [`${one[0].name}, ${one[0].dtype}`, human(before, units), human(after, units), drift];
   });
 }
@@ -105,14 +111,28 @@ function runFacts(run) {
   return blocks;
 }
 
+function isolationSentences(cells) {
+  // For cells that had processes of their own: how they were measured.
+  const isolated = measured(cells).filter((c) => c.isolate === "process");
+  if (!isolated.length) return [];
+  const blocks = unique(isolated.map((c) => c.rounds)).join(" or ");
+  const rounds = unique(isolated.map((c) => c.block_rounds)).join(" or ");
+  return [
+    `${isolated.length} of ${measured(cells).length} cells were measured with a fresh process for every contender and ` +
+      `block of rounds: ${blocks} blocks of ${rounds} rounds, in turns and in shuffled order. What is compared there is ` +
+      "the blocks' medians, so that nothing a process carries along favours anybody.",
+  ];
+}
+
 function trustSection(cells) {
   const tables = [
     [
       "Noise: half-width of the interval of a median, of the time",
-      ["suite", "median", "90% of cells within", "widest", "rounds"],
+      ["suite", "median", "90% of cells within", "widest", "rounds", "drift in a race"],
       noiseRows(cells),
     ],
     ["Ceilings of this machine, before and after the sweep", ["ceiling", "before", "after", "drift"], driftRows()],
+    ["The device along the races", ["suite", "clock", "warmest", "slowed down"], deviceRows(cells)],
   ];
   const wrong = falseRows();
   if (wrong.length)
@@ -137,7 +157,7 @@ function trustSection(cells) {
     : [];
   const host = document.getElementById("trust-body");
   host.replaceChildren(
-    el("p", {}, METHOD),
+    ...[METHOD, ...isolationSentences(cells), ...spentSentences(cells)].map((text) => el("p", {}, text)),
     el("div", { class: "smalls" }, small),
     ...training,
     ...DATA.runs.flatMap(runFacts),

@@ -176,10 +176,7 @@ class TrainingItem:
             found.append(self._cell(self.suite.contender(name), "incorrect" if reason else "ok", reason, facts | times))
             if not reason:
                 sound[name] = mine
-        found += [
-            cells.pair(self.suite.id, case.id, job.device, self.worker.run, one)
-            for one in outcomes.pairs(sound, job.settings.seed)
-        ]
+        found += [cells.pair(self.suite.id, case.id, job.device, self.worker.run, one) for one in outcomes.pairs(sound)]
         found += [self._row("contrast", fields) for fields in outcomes.contrasts(sound, self.suite.metrics, target)]
         self.worker.write(found)
 
@@ -204,7 +201,9 @@ class TrainingItem:
         self, contender: TrainingContender, status: str, reason: str, facts: Mapping[str, object] | None = None
     ) -> rows.Row:
         job = self.worker.job
-        return cells.cell(self.suite, self.case, contender, job.device, job.stamp, status, reason, self.threads, facts)
+        return cells.cell(
+            self.suite, self.case, contender, job.device, job.stamped(self.planned), status, reason, self.threads, facts
+        )
 
 
 @dataclass

@@ -90,7 +90,7 @@ def _target(curves: Sequence[Row], metric: Metric, target: float) -> dict[str, A
     return found
 
 
-def pairs(curves: Mapping[str, Sequence[Row]], seed: int) -> list[stats.Comparison]:
+def pairs(curves: Mapping[str, Sequence[Row]]) -> list[stats.Comparison]:
     """Every two contenders' update times, turn by turn: the turns that both had, seed by seed."""
     found: list[stats.Comparison] = []
     for a, b in itertools.combinations(curves, 2):
@@ -100,7 +100,7 @@ def pairs(curves: Mapping[str, Sequence[Row]], seed: int) -> list[stats.Comparis
             if (count := min(len(first["samples"]), len(second["samples"])))
         ]
         if both:
-            found += stats.compare(np.concatenate(both, axis=1), [a, b], seed=seed)
+            found += stats.compare(np.concatenate(both, axis=1), [a, b])
     return found
 
 

@@ -1,0 +1,148 @@
+"""A fresh process for each contender and block of rounds: turns, verdicts of the blocks, failures, going on."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from _planted import sound
+from test_faults import command, environment, only_run
+
+from bancada import cells, isolate, rows
+from bancada.bench import ROWS
+from bancada.parent import left
+from bancada.settings import Job, Settings
+from bancada.suite import Device, Work
+from bancada.sweep import Planned
+
+Times = Callable[[str, int], float]
+
+
+class Processes:
+    """In place of the parent: each run of a job is a process that takes `times(contender, run)` a call."""
+
+    def __init__(self, times: Times, fails: tuple[str, int] = ("", 0), killed_at: int = 0) -> None:
+        self.times, self.fails, self.killed_at = times, fails, killed_at
+        self.runs: list[tuple[str, Job]] = []
+
+    def run(self, job: Job, planned: Sequence[Planned]) -> None:
+        ((one, name),) = left(job, planned) or [(planned[0], "")]
+        if not name:
+            return
+        if len(self.runs) + 1 == self.killed_at:
+            raise KeyboardInterrupt
+        self.runs.append((name, job))
+        number = sum(who == name for who, _ in self.runs)
+        failed = (name, number) == self.fails
+        status, reason = ("crashed", "died of SIGSEGV") if failed else ("ok", "")
+        samples = np.full(job.settings.rounds, self.times(name, number))
+        facts: dict[str, Any] = cells.timing(samples, 3, Work(1e6, 1e6), None, None, job.device)
+        facts |= {"first_call_s": 0.1 * number, "peak_bytes": 1000 + number, "error_max": 1e-6}
+        contender, stamp = one.suite.contender(name), job.stamped(one)
+        row = cells.cell(one.suite, one.case, contender, job.device, stamp, status, reason, 1, {} if failed else facts)
+        rows.append(job.run_dir / ROWS, [row])
+
+
+def planned_and_job(folder: Path, cpu: Device, blocks: int = 8) -> tuple[Planned, Job]:
+    (suite,) = sound()
+    one = Planned(suite, suite.case(), tuple(contender.id for contender in suite.contenders), 5.0)
+    stamp = {"run": "r", "driver": "", "commit": "c", "versions": "v"}
+    return one, Job(folder, (one.job(),), cpu, Settings(isolate="process", blocks=blocks), stamp)
+
+
+def found_of(folder: Path, kind: str) -> list[rows.Row]:
+    read = rows.read(folder / ROWS)
+    assert not read.problems
+    return [row for row in read.rows if row["kind"] == kind]
+
+
+def luck(name: str, number: int) -> float:
+    """One speed for all; a process is faster or slower by some 3%, for as long as it lives."""
+    seed = [number, *name.encode()]
+    return 1e-3 * float(np.exp(np.random.default_rng(seed).normal(0, 0.03)))
+
+
+def test_contenders_take_turns_in_shuffled_order_each_in_a_process_of_its_own(tmp_path: Path, cpu: Device) -> None:
+    one, job = planned_and_job(tmp_path, cpu)
+    processes = Processes(luck)
+    isolate.run(processes, job, [one])
+    names = [name for name, _ in processes.runs]
+    turns = [tuple(names[start : start + 2]) for start in range(0, len(names), 2)]
+    assert len(turns) == 8 and all(sorted(turn) == sorted(one.contenders) for turn in turns) and len(set(turns)) == 2
+    assert len({of_block.run_dir for _, of_block in processes.runs}) == 16
+    assert {of_block.settings.most_rounds for _, of_block in processes.runs} == {Settings().block_rounds}
+
+
+def test_a_verdict_is_that_of_the_blocks_medians(tmp_path: Path, cpu: Device) -> None:
+    one, job = planned_and_job(tmp_path, cpu)
+    isolate.run(Processes(lambda name, number: luck(name, number) * (1 + (name == "honest-b"))), job, [one])
+    (pair,) = found_of(tmp_path, "pair")
+    assert (pair["a"], pair["verdict"], pair["rounds"]) == ("honest-a", "faster", 8)
+    assert pair["low"] < pair["ratio"] < pair["high"] < 0.6
+    cell = found_of(tmp_path, "cell")[0]
+    assert cell["isolate"] == "process" and cell["block_rounds"] == Settings().block_rounds
+    assert cell["samples"] == pytest.approx([luck("honest-a", number) for number in range(1, 9)], rel=1e-4)
+    assert cell["first_call_s"] == pytest.approx(0.45) and cell["peak_bytes"] == 1008
+    assert "--isolate process" in cell["command"]
+    assert not (tmp_path / isolate.BLOCKS).exists()
+
+
+def test_the_luck_of_a_process_makes_no_winner(tmp_path: Path, cpu: Device) -> None:
+    verdicts = []
+    for seed in range(20):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        one, job = planned_and_job(folder, cpu)
+        isolate.run(Processes(lambda name, number, seed=seed: luck(name, 100 * seed + number)), job, [one])
+        verdicts.append(found_of(folder, "pair")[0]["verdict"])
+    assert verdicts.count("too close to call") >= 19
+
+
+def test_a_failure_in_a_block_costs_that_contender_alone(tmp_path: Path, cpu: Device) -> None:
+    one, job = planned_and_job(tmp_path, cpu)
+    processes = Processes(luck, fails=("honest-a", 3))
+    isolate.run(processes, job, [one])
+    status = {row["contender"]: (row["status"], row["reason"]) for row in found_of(tmp_path, "cell")}
+    assert status == {"honest-a": ("crashed", "in block 3: died of SIGSEGV"), "honest-b": ("ok", "")}
+    assert [name for name, _ in processes.runs].count("honest-a") == 3 and found_of(tmp_path, "pair") == []
+
+
+def test_what_an_interrupted_run_had_measured_is_not_measured_again(tmp_path: Path, cpu: Device) -> None:
+    one, job = planned_and_job(tmp_path, cpu)
+    first = Processes(luck, killed_at=8)
+    with pytest.raises(KeyboardInterrupt):
+        isolate.run(first, job, [one])
+    assert not (tmp_path / ROWS).exists()
+    second = Processes(luck)
+    isolate.run(second, job, [one])
+    assert len(first.runs) == 7 and len(second.runs) == 16 - 7
+    third = Processes(luck)
+    isolate.run(third, job, [one])
+    assert third.runs == [] and len(found_of(tmp_path, "cell")) == 2
+
+
+def test_settings_are_checked() -> None:
+    with pytest.raises(ValueError, match="isolate='thread': allowed are none, process"):
+        Settings(isolate="thread")
+    with pytest.raises(ValueError, match="blocks=1"):
+        Settings(isolate="process", blocks=1)
+    assert isolate.block_settings(dataclasses.replace(Settings(), least_rounds=20)).least_rounds == 10
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(280)
+def test_a_sweep_with_a_process_for_each_block(tmp_path: Path) -> None:
+    line = [*command(tmp_path, "planted.sound", "sound", [0]), "--isolate", "process", "--setting", "blocks=2"]
+    done = subprocess.run(line, env=environment(), capture_output=True, text=True, timeout=270, check=False)
+    assert done.returncode == 0, done.stderr
+    measured = found_of(only_run(tmp_path), "cell")
+    assert [row["status"] for row in measured] == ["ok", "ok"]
+    assert all(row["rounds"] == len(row["samples"]) == 2 and row["isolate"] == "process" for row in measured)
+    assert [row["rounds"] for row in found_of(only_run(tmp_path), "pair")] == [2]
+    (end,) = found_of(only_run(tmp_path), "end")
+    assert end["part.race_s"] > 0 and end["part.start_s"] > 4 * 0.5

@@ -1,0 +1,127 @@
+"""Clock, temperature, slowdowns and energy: read where they can be, left out where not."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from bancada import rows, screen, telemetry
+from bancada.clock import CpuClock
+from bancada.settings import Settings
+from bancada.suite import Device
+
+
+class NVMLError(Exception):
+    """As pynvml's."""
+
+
+def fake_nvml(clocks: list[int], reasons: int = 0, energy: bool = True) -> Any:
+    """As much of pynvml as is used: a clock that goes through `clocks`, 250 mJ used at each reading."""
+    left, used = iter(clocks), iter(range(0, 10**6, 250))
+
+    def refuse(*_: object) -> int:
+        raise NVMLError("Not Supported")
+
+    return SimpleNamespace(
+        NVMLError=NVMLError,
+        NVML_CLOCK_SM=1,
+        NVML_TEMPERATURE_GPU=0,
+        nvmlInit=lambda: None,
+        nvmlDeviceGetHandleByUUID=lambda uuid: uuid,
+        nvmlDeviceGetClockInfo=lambda handle, which: next(left),
+        nvmlDeviceGetTemperature=lambda handle, which: 61,
+        nvmlDeviceGetCurrentClocksThrottleReasons=lambda handle: reasons,
+        nvmlDeviceGetTotalEnergyConsumption=(lambda handle: next(used)) if energy else refuse,
+    )
+
+
+def test_clocks_are_kept_with_the_samples_of_a_race() -> None:
+    """nvbench 206: clocks drop in a run (case 5)."""
+    log = telemetry.Log(telemetry.Nvml(fake_nvml([1980, 1980, 1410], reasons=0x04 | 0x01), "u"))
+    for _ in range(3):
+        log.note()
+    found = log.fields()
+    assert (found["clock_mhz"], found["clock_low_mhz"], found["clock_high_mhz"]) == (1980, 1410, 1980)
+    assert found["clocks_mhz"] == [1980, 1980, 1410] and found["temperature_c"] == 61
+    assert found["slowed_by"] == "power cap in 100% of rounds", "an idle GPU is not slowed down"
+    assert telemetry.Log(telemetry.Nothing()).fields() == {}
+
+
+def test_energy_a_call_is_the_counters_difference_over_the_calls() -> None:
+    calls = []
+    asked = telemetry.Nvml(fake_nvml([]), "u")
+    found = telemetry.energy_per_call(lambda: calls.append(1), CpuClock(), asked, seconds=1.0, call_s=0.1)
+    assert len(calls) == 10 and found == pytest.approx(0.250 / 10)
+
+
+def test_slow_calls_are_not_repeated_for_long() -> None:
+    calls = []
+
+    def call() -> None:
+        calls.append(1)
+        time.sleep(0.02)
+
+    asked = telemetry.Nvml(fake_nvml([]), "u")
+    telemetry.energy_per_call(call, CpuClock(), asked, seconds=0.01, call_s=1e-6)
+    assert len(calls) == telemetry.FEWEST_CALLS
+
+
+def test_what_is_not_told_is_left_out() -> None:
+    silent = telemetry.Nvml(fake_nvml([1000], energy=False), "u")
+    assert silent.energy_j() is None and silent.state() is not None
+    for asked in (silent, telemetry.Nothing(), telemetry.Rapl(Path("/nowhere"))):
+        assert telemetry.energy_per_call(lambda: pytest.fail("called"), CpuClock(), asked, 1.0, 0.1) is None
+
+
+def package(folder: Path, number: int, energy: int, name: str = "package") -> Path:
+    zone = folder / f"intel-rapl:{number}"
+    zone.mkdir(exist_ok=True)
+    (zone / "name").write_text(f"{name}-{number}\n")
+    (zone / "max_energy_range_uj").write_text("1000000\n")
+    (zone / "energy_uj").write_text(f"{energy}\n")
+    return zone
+
+
+def test_the_counters_of_all_packages_are_added_and_may_wrap(tmp_path: Path) -> None:
+    package(tmp_path, 0, 900_000)
+    package(tmp_path, 1, 100_000)
+    package(tmp_path, 2, 5, name="psys")
+    asked = telemetry.Rapl(tmp_path)
+    assert asked.energy_j() == 0.0
+    package(tmp_path, 0, 50_000)
+    package(tmp_path, 1, 400_000)
+    assert asked.energy_j() == pytest.approx(0.15 + 0.30)
+
+
+def test_a_gpu_is_asked_only_where_the_library_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    telemetry.probe.cache_clear()
+    assert isinstance(telemetry.probe("cuda"), telemetry.Nothing)
+    monkeypatch.setitem(sys.modules, "pynvml", fake_nvml([1500]))
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda index: SimpleNamespace(uuid="abc"))
+    telemetry.probe.cache_clear()
+    assert isinstance(telemetry.probe("cuda"), telemetry.Nvml)
+    telemetry.probe.cache_clear()
+
+
+def test_screening_tells_the_energy_where_it_can_and_the_row_takes_it(
+    monkeypatch: pytest.MonkeyPatch, cpu: Device
+) -> None:
+    from _planted import sound
+
+    monkeypatch.setattr(telemetry, "probe", lambda kind: telemetry.Nvml(fake_nvml([1500] * 9), "u"))
+    suite = sound()[0]
+    asked = screen.ask(suite, suite.case(), cpu, 0)
+    settings = Settings(energy_s=0.01)
+    passed = screen.screen(suite.contenders[0], asked, cpu, CpuClock(), settings, lambda step, limit: None)
+    assert passed.facts["energy_j"] > 0
+    log = telemetry.Log.of(cpu)
+    log.note()
+    fields: set[str] = {"energy_j", *log.fields()}
+    assert fields <= set(rows.MEASURES)
