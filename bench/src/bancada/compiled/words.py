@@ -37,12 +37,12 @@ def _left(rows: Sequence[Row], places: dict[str, Place]) -> int:
 
 
 def _clause(suite: SuiteRows, group: Sequence[Row], every: Sequence[Sequence[Row]], places: dict[str, Place]) -> str:
-    """`sm_90, forward: of 24 configurations 3 do not compile or do not fit, ... First in the order: 128 x 64, ...`."""
+    """`sm_90, forward: of 24 configurations 3 do not compile or fit, ... First in the order: 128 x 64, ...`."""
     ok = [row for row in group if row["row_id"] in places]
     left = _left(group, places)
     first = min(ok, key=lambda row: places[row["row_id"]].rank)
     lost = len(group) - len(ok)
-    told = [f"{lost} {'does' if lost == 1 else 'do'} not compile or do not fit"] if lost else []
+    told = [f"{lost} {'does' if lost == 1 else 'do'} not compile or fit"] if lost else []
     if worse := len(ok) - left:
         told.append(f"{worse} {'is' if worse == 1 else 'are'} dominated")
     told.append(f"{left} {'is' if left == 1 else 'are'} left to try")

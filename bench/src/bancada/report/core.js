@@ -5,6 +5,7 @@
 const DATA = JSON.parse(document.getElementById("bancada-data").textContent);
 const STATUS = {
   ok: ["", "measured"],
+  compiled: ["", "compiled"],
   unsupported: ["–", "unsupported"],
   incorrect: ["×", "incorrect"],
   out_of_memory: ["M", "out of memory"],
@@ -13,6 +14,7 @@ const STATUS = {
   unstable: ["~", "unstable"],
   "not measured": ["?", "not measured"],
 };
+const DONE = ["ok", "compiled"]; // their rows have figures; what is compiled was never timed
 const KEY = "\u0001"; // joins parts of a key; no name holds it
 const LEVEL = "too close to call";
 const WORTH_NAMING = 1.05; // level: a difference as large as this is excluded; else nothing is decided

@@ -45,7 +45,7 @@ function coverageGrid(inside) {
       "div",
       { class: "covname" },
       chip(one[0]),
-      el("small", {}, `${measured(one).length} of ${one.length}`),
+      el("small", {}, `${one.filter((c) => DONE.includes(c.status)).length} of ${one.length}`),
     );
     return el("div", { class: "covrow" }, name, squares(one, one[0].label));
   });
@@ -66,7 +66,7 @@ function coverageSection(cells) {
   });
   const grids = groups(cells, (c) => [c.suite, c.run, c.device_name].join(KEY)).map(coverageGrid);
   const failed = groups(
-    cells.filter((c) => c.status !== "ok"),
+    cells.filter((c) => !DONE.includes(c.status)),
     (c) => [c.suite, c.contender, c.status, c.reason].join(KEY),
   );
   failed.sort((a, b) => b.length - a.length);
@@ -80,6 +80,6 @@ function coverageSection(cells) {
   const caption = "What was planned and has no figures, by reason";
   const why = failed.length
     ? [el("h4", {}, "Why not"), sortable(columns, failed, { first: 12, caption, open: (g) => showCell(g[0]) })]
-    : [el("p", {}, "Every planned cell here was measured.")];
+    : [el("p", {}, `Every planned cell here was ${unique(cells.map((c) => words(c.status))).join(" or ")}.`)];
   host.replaceChildren(el("p", { class: "legend" }, legend), ...grids, ...why);
 }
