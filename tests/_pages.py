@@ -26,6 +26,13 @@ def _way(i: int) -> Any:
     return made.Made(f"way-{i}", f"way {i}", origin, "flash", 1e-4 * (1 + i), 9e10 / (1 + i))
 
 
+TRADE = (
+    made.CONTENDERS[0],
+    made.Made("fast", "fast, large", "peer", "exact", 1e-5, 1e12, scores=True),
+    made.Made("small", "small, slower", "bancada", "flash", 1e-5, 40e9),
+    made.Made("neither", "neither", "bancada", "flash", 1e-5, 25e9),
+)
+"""At 4,096 one is fastest and writes all scores, one takes twice as long and a hundredth of the memory."""
 RECIPES = {
     "demo": made.Recipe(),
     "ragged": made.ragged(),
@@ -41,6 +48,7 @@ RECIPES = {
             *(_way(i) for i in range(MANY)),
         ),
     ),
+    "trade": made.Recipe(grid=ONE | {"seq_len": [4096]}, suites=("attention.forward",), contenders=TRADE),
     "crossing": made.Recipe(grid=ONE, suites=("attention.forward",), contenders=CROSSING, noise=0.002),
     "hostile": made.Recipe(
         grid=ONE,
