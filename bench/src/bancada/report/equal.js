@@ -34,10 +34,12 @@ function tuningOf(suite, { cell, cells }) {
 
 function clockOf(cells) {
   // What a time on this page holds: the device's share or the host's too, from warm caches or cold ones.
-  const gpu = cells.some((c) => c.device !== "cpu");
-  return gpu
-    ? "Times are the device's own, by its events, each sample after a flush of the second-level cache; the host's share and warm caches are not in them."
-    : "Times are the host's, caches as the call before leaves them (warm); a device's own time apart from the host's, and cold caches, are n/a on a CPU.";
+  if (!cells.some((c) => c.device !== "cpu"))
+    return "Times are the host's, from caches as the call before leaves them (warm); a device's own time, and cold caches, are n/a on a CPU.";
+  const beside = measured(cells).some((c) => c.warm_s != null)
+    ? "from warm caches, and with the host's share, they stand beside it in the table"
+    : "these rows hold no times from warm caches or with the host's share";
+  return `Times are the device's own, by its events, from cold caches (flushed before each sample); ${beside}.`;
 }
 function equalWork(suite, cells) {
   const own = precisionsOf(suite, cells);
