@@ -204,6 +204,21 @@ def test_a_known_duration_is_measured_within_3_percent(benchmark: Any) -> None:
     assert one.times().min(axis=1) == pytest.approx(np.array(list(known.values())), rel=0.03)
 
 
+class Gpu(Virtual):
+    """A device's clock beside the host's: the host waits 20 ms for what the device is said to do in one."""
+
+    def synchronise(self) -> None:
+        time.sleep(0.02)
+
+
+def test_warm_caches_and_the_host_s_share_are_told_beside_a_gpu_s_time() -> None:
+    """triton 404, TileGym 118: warm and cold are different measures, named (case 2)."""
+    clock = Gpu()
+    told = screen.otherwise(clock.spend(lambda: 1e-3), clock, 1e-3)
+    assert told["warm_s"] == pytest.approx(1e-3) and 0.02 <= float(told["host_s"]) < 0.2
+    assert clock.now == pytest.approx(screen.OTHERWISE_CALLS * 1e-3)
+
+
 def test_warm_up_goes_on_until_successive_medians_agree_and_calls_at_least_once() -> None:
     """triton 2306: a fixed warm-up in ms under-warms slow kernels (case 1)."""
     clock, lengths = Virtual(), [30.0, 20.0, 10.0, 8.0, 6.0, 4.0] + [1.0] * 100

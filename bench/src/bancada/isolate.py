@@ -25,7 +25,7 @@ from bancada.settings import Job, Settings
 from bancada.sweep import Planned
 
 BLOCKS = ".blocks"
-_MIDDLE = ("build_s", "first_call_s", "energy_j")
+_MIDDLE = ("build_s", "first_call_s", "energy_j", "warm_s", "host_s")
 _MOST = ("peak_bytes", "host_peak_bytes")
 
 

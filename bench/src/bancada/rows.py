@@ -16,6 +16,7 @@ Schema version 1. The kinds of row:
 A cell of status `unstable` was measured, but did not keep its place through the race (see `stability`): its times
 stand, and nobody is compared with it. `drift_share` is how much longer its last third of rounds took than its first.
 Where `isolate` is `process`, each sample is the median of a block of `block_rounds` rounds in a process of its own.
+On a GPU `time_s` is the device's own, caches cold; `warm_s` with warm caches, `host_s` by the host's clock to the end.
 `energy_j` is the whole device's for one call; `clocks_mhz` its clock before each round, `slowed_by` what held it down.
 
 A cell of a compile suite was compiled and never timed: it has no `time_s`, but `measure.compile_s` and what the
@@ -79,7 +80,7 @@ MEASURES: dict[str, tuple[type, ...]] = {
     "compute_share": (float, int), "bandwidth_share": (float, int), "drift_share": (float, int),
     "energy_j": (float, int), "clock_mhz": (float, int), "clock_low_mhz": (float, int), "clock_high_mhz": (float, int),
     "temperature_c": (float, int), "slowed_by": (str,), "clocks_mhz": (list,),
-    "isolate": (str,), "block_rounds": (int,),
+    "isolate": (str,), "block_rounds": (int,), "warm_s": (float, int), "host_s": (float, int),
     "error_max": (float, int), "error_rel": (float, int), "grad_error_max": (float, int),
     "grad_error_rel": (float, int), "error_limit_share": (float, int), "precision": (str,),
     "backend": (str,), "label": (str,), "reference": (bool,), "samples": (list,),

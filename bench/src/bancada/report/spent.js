@@ -12,6 +12,14 @@ const costOf = (cell, seconds) =>
   PRICES.has(cell.run) && seconds > 0 ? (PRICES.get(cell.run) * seconds) / 3600 : null;
 
 const filled = (columns, cells) => columns.filter(({ value }) => cells.some((c) => value(c) != null));
+function otherwiseColumns(cells) {
+  // A GPU's time with warm caches, and the host's: beside the race's, which is the device's with cold ones.
+  const columns = [
+    amount("warm caches", cells, (c) => c.warm_s, TIME),
+    amount("host included", cells, (c) => c.host_s, TIME),
+  ];
+  return filled(columns, cells);
+}
 function spentColumns(cells) {
   // Of calls; nothing where neither a price was given nor energy read.
   const energy = amount("energy", cells, (c) => c.energy_j, ENERGY);

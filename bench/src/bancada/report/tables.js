@@ -178,12 +178,16 @@ function cellTable(cells, varying, reference) {
     ...several.map((name) => ({ title: places[name], value: (c) => c[name], show: (c) => c[name] })),
     ...varying.map((name) => ({ title: name, value: (c) => c.axes[name], show: (c) => sayValue(c.axes[name] ?? "") })),
     ...timeColumns("time", cells),
+    ...otherwiseColumns(cells),
   ];
   if (reference) {
     columns.push({ title: "speed", unit: `x ${reference}`, figures: true, value: (c) => c.speed?.value });
     columns.push(intervalColumn((c) => (c.speed && !c.reference ? between(c.speed.low, c.speed.high) : "")));
   }
-  columns.push(amount("peak memory", cells, (c) => c.peak_bytes, BYTES), ...spentColumns(cells));
+  columns.push(
+    amount("peak memory", cells, (c) => c.peak_bytes, BYTES),
+    ...spentColumns(cells),
+  );
   columns.push(...measureColumns(SUITES.get(cells[0].suite), cells));
   columns.push(error("error", "max |x − ref|", (c) => c.error_max));
   if (cells.some((c) => c.grad_error_max != null))

@@ -1,0 +1,48 @@
+"""When a race looks at its comparisons, and how sure it has to be."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from bancada import looks, stats
+from bancada.settings import Settings
+
+SETTINGS = Settings(rounds=30, most_rounds=120)
+FOREVER = float("inf")
+
+
+def said(high: float) -> stats.Comparison:
+    return stats.Comparison("a", "b", 0.9, 0.8, high, 30, stats.verdict(0.8, high))
+
+
+CLEAR, OPEN = said(0.95), said(1.2)
+
+
+def test_the_looks_lie_evenly_between_the_planned_rounds_and_the_cap() -> None:
+    one, rounds, seen = looks.Looks(SETTINGS, FOREVER), SETTINGS.rounds, [SETTINGS.rounds]
+    while (goal := one.next_goal(rounds, lambda sure: [CLEAR, OPEN])) > rounds:
+        seen.append(rounds := goal)
+    assert seen == [30, 60, 90, 120] and len(seen) == looks.LOOKS + 1
+    assert one.confidence == stats.CONFIDENCE
+
+
+def test_a_race_that_stops_early_has_to_be_surer() -> None:
+    asked: list[float] = []
+    one = looks.Looks(SETTINGS, FOREVER)
+    assert one.next_goal(30, lambda sure: asked.append(sure) or [CLEAR]) == 30  # type: ignore[func-returns-value]
+    assert asked == [one.confidence] == [looks.IN_BETWEEN] and looks.IN_BETWEEN > stats.CONFIDENCE
+
+
+@pytest.mark.parametrize(("rounds", "deadline"), [(120, FOREVER), (30, 0.0)])
+def test_at_the_cap_or_the_end_of_the_time_the_last_look_is_the_usual_one(rounds: int, deadline: float) -> None:
+    one = looks.Looks(SETTINGS, deadline)
+    assert time.perf_counter() > 0.0
+    assert one.next_goal(rounds, lambda sure: pytest.fail("looked though it is over")) == rounds
+    assert one.confidence == stats.CONFIDENCE
+
+
+@pytest.mark.parametrize(("rounds", "most"), [(30, 30), (30, 31), (8, 8)])
+def test_a_cap_close_by_is_reached_and_never_passed(rounds: int, most: int) -> None:
+    assert looks.further(rounds, Settings(rounds=rounds, most_rounds=most)) == most
