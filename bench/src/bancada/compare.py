@@ -34,8 +34,8 @@ class Side:
 
     @property
     def measured(self) -> dict[Key, Row]:
-        """The cells with a time."""
-        return {key: row for key, row in self.cells.items() if row["status"] == "ok"}
+        """The cells with a time; what was only compiled has none."""
+        return {key: row for key, row in self.cells.items() if row["status"] == "ok" and "time_s" in row}
 
 
 @dataclass(frozen=True)

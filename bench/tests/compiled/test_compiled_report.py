@@ -11,7 +11,7 @@ import _planted_compiled as planted
 import pytest
 from _compiled_rows import row, write
 
-from bancada import rows
+from bancada import compare, rows
 from bancada.report import build, data
 from bancada.report.load import load
 from bancada.verdicts import Verdict, verdicts
@@ -85,3 +85,9 @@ def test_a_cell_that_was_neither_timed_nor_compiled_is_refused(tmp_path: Path) -
     neither = {name: value for name, value in FOUND[0].items() if name != "measure.compile_s"}
     with pytest.raises(rows.RowError, match="needs time_s"):
         rows.validate(neither)
+
+
+def test_two_compile_runs_share_cells_and_no_times(tmp_path: Path) -> None:
+    side = compare.side(write(tmp_path / "x", SUITE, FOUND) / "rows.jsonl")
+    found = compare.compare(side, side)
+    assert len(side.cells) == len(FOUND) and not found.changes and not found.lost
