@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ from _synthetic import Recipe, write
 from _synthetic_kinds import write as write_kinds
 
 from bancada import baselines, rows
-from bancada.report import build, data
+from bancada.report import build
+from bancada.report.load import load
+from bancada.report.recorded import recorded_cells
 
 ONE = {
     "batch": [1],
@@ -80,5 +83,20 @@ def test_the_report_finds_the_baselines_of_its_checkout_and_takes_only_its_suite
 
 def test_outcomes_of_training_are_recorded_too(tmp_path: Path) -> None:
     found = baselines.load(baselines.save(write_kinds(tmp_path / "run"), "kinds", tmp_path / "baselines").parent)
-    payload = data.recorded_cells(found, {"optimizers.convergence"})
+    payload = recorded_cells(found, {"optimizers.convergence"})
     assert "measure.final.loss" in payload[0]["cells"]["c"] and "measure.tuning_s" not in payload[0]["cells"]["c"]
+
+
+def test_times_are_compared_with_a_recorded_run_of_the_same_machine_alone(tmp_path: Path) -> None:
+    wide = replace(Recipe(), noise=0.01)
+    folder = tmp_path / "baselines"
+    baselines.save(write(tmp_path / "runs" / "old", replace(wide, run="old")), "here", folder)
+    baselines.save(write(tmp_path / "runs" / "gpu", replace(wide, device_name="NVIDIA H200")), "elsewhere", folder)
+    new = load(write(tmp_path / "runs" / "new", replace(wide, run="new", seed=1, speed={"flash-tiled": 1.1})))
+    there, here = recorded_cells(baselines.load(folder), {"attention.forward", "attention.training"}, [new])
+    assert "compared" not in there and "ratio" not in there["cells"]["c"]
+    counted = here["compared"]
+    assert counted["run"] == "new" and counted["slower"] == 56  # every cell of the slowed contender, and no other
+    assert (
+        counted["faster"] == 0 and counted["controls"] == 186 and here["cells"]["c"]["says"]["d"].count("slower") == 1
+    )

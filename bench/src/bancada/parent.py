@@ -201,7 +201,7 @@ def left(job: Job, planned: Sequence[Planned]) -> list[tuple[Planned, str]]:
 def write_lost(job: Job, lost: Sequence[tuple[Planned, str]], status: str, reason: str) -> None:
     """Writes the rows of cells that nobody will measure."""
     made = [
-        cells.cell(one.suite, one.case, one.suite.contender(name), job.device, job.stamp, status, reason)
+        cells.cell(one.suite, one.case, one.suite.contender(name), job.device, job.stamped(one), status, reason)
         for one, name in lost
     ]
     rows.append(job.run_dir / ROWS, made)

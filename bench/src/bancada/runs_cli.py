@@ -38,7 +38,8 @@ def render(run_dirs: list[Path], price: float | None = None) -> None:
             markup=False,
         )
         return
-    stdout.print(f"Report: {build(run_dirs, price=price)}", markup=False)
+    kept = folder_of(run_dirs[-1]) or baselines_folder()
+    stdout.print(f"Report: {build(run_dirs, recorded=kept, price=price)}", markup=False)
 
 
 @told

@@ -9,9 +9,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from bancada import baselines
+from bancada import baselines, published
 from bancada.report import data
 from bancada.report.load import Loaded, load, merged_catalogue
+from bancada.runs import PUBLISHED
 
 __all__ = ["build"]
 STYLES = ("style.css",)
@@ -36,6 +37,7 @@ SCRIPTS = (
     "training.js",
     "ranks.js",
     "limits.js",
+    "published.js",
     "baselines.js",
     "coverage.js",
     "trust.js",
@@ -59,7 +61,9 @@ def build(runs: Sequence[Path], output: Path | None = None, recorded: Path | Non
         raise ValueError("runs=[]: at least one run folder is needed")
     loaded = [load(Path(run)) for run in runs]
     path = Path(output) if output is not None else Path(runs[-1]) / "report.html"
-    page = render(loaded, path, baselines.load(recorded or baselines.folder_of(Path(runs[-1]))))
+    kept = recorded or baselines.folder_of(Path(runs[-1]))
+    figures = published.load(kept / PUBLISHED) if kept else []
+    page = render(loaded, path, baselines.load(kept), figures)
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(path.name + ".part")  # a report being written must not replace a whole one
     unfinished.write_bytes(page.encode("utf-8", "replace"))
@@ -67,7 +71,12 @@ def build(runs: Sequence[Path], output: Path | None = None, recorded: Path | Non
     return path
 
 
-def render(runs: Sequence[Loaded], path: Path, recorded: Sequence[baselines.Baseline] = ()) -> str:
+def render(
+    runs: Sequence[Loaded],
+    path: Path,
+    recorded: Sequence[baselines.Baseline] = (),
+    figures: Sequence[published.Figure] = (),
+) -> str:
     """The page as text; `path` is where it will stand, for the links to the rows."""
     jinja2, plotly = _libraries()
     folder = Path(__file__).parent
@@ -81,7 +90,7 @@ def render(runs: Sequence[Loaded], path: Path, recorded: Sequence[baselines.Base
             style="\n".join((folder / name).read_text(encoding="utf-8") for name in STYLES),
             script="\n".join((folder / name).read_text(encoding="utf-8") for name in SCRIPTS),
             plotly=plotly.get_plotlyjs(),
-            payload=in_script(data.payload(runs, verdicts, recorded)),
+            payload=in_script(data.payload(runs, verdicts, recorded, figures)),
             figures=data.figures(runs, verdicts),
             verdicts=verdicts,
             runs=[_in_words(run, path) for run in runs],

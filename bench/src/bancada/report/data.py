@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from bancada import baselines
+from bancada import baselines, published
 from bancada.report.columns import rounded, table
 from bancada.report.load import Loaded, merged_catalogue
+from bancada.report.recorded import published_figures, recorded_cells
 from bancada.rows import Row
 from bancada.verdicts import Verdict, verdicts
 
@@ -22,7 +23,10 @@ TOO_FAST = 1.15
 
 
 def payload(
-    runs: Sequence[Loaded], found: Sequence[Verdict], recorded: Sequence[baselines.Baseline] = ()
+    runs: Sequence[Loaded],
+    found: Sequence[Verdict],
+    recorded: Sequence[baselines.Baseline] = (),
+    figures: Sequence[published.Figure] = (),
 ) -> dict[str, Any]:
     """Everything the page's script reads."""
     cells = [cell for run in runs for cell in run_cells(run)]
@@ -35,7 +39,8 @@ def payload(
         "curves": [_curve(row) for run in runs for row in run.rows if row["kind"] == "curve"],
         "trials": table([_small(row) for run in runs for row in run.rows if row["kind"] == "trial"]),
         "ceilings": [_small(row) for run in runs for row in run.rows if row["kind"] == "ceiling"],
-        "baselines": recorded_cells(recorded, {cell["suite"] for cell in cells}),
+        "baselines": recorded_cells(recorded, {cell["suite"] for cell in cells}, runs),
+        "published": published_figures(figures, cells),
         "catalogue": merged_catalogue(runs),
         "verdicts": [{"suite": v.suite, "run": v.run, "device": v.device} for v in found],
     }
@@ -106,26 +111,6 @@ def _shown(samples: list[float], raw: bool) -> list[Any]:
 def _pair(row: Row) -> Row:
     names = ("run", "device", "suite", "case", "a", "b", "ratio", "low", "high", "verdict", "rounds")
     return {name: row[name] for name in names}
-
-
-_RECORDED = (
-    "suite", "family", "case", "contender", "label", "origin", "technique", "reference", "time_s", "time_low_s",
-    "time_high_s", "peak_bytes", "speed", "speed_low", "speed_high",
-)  # fmt: skip
-
-
-def recorded_cells(found: Sequence[baselines.Baseline], suites: Collection[str]) -> list[dict[str, Any]]:
-    """Of each baseline that holds a cell of these suites: whence it is, and what stands beside a run's own cells."""
-    names = ("device_name", "time", "commit", "sweep", "env.cores", "env.threads", "version.torch")
-    return [
-        {"name": one.name, "head": {name: one.head[name] for name in names if name in one.head}, "cells": table(cells)}
-        for one in found
-        if (cells := [_recorded(cell) for cell in one.cells if cell["suite"] in suites])
-    ]
-
-
-def _recorded(cell: Row) -> Row:
-    return {name: value for name, value in cell.items() if name in _RECORDED or name.startswith("measure.final.")}
 
 
 def _contrast(row: Row) -> Row:
