@@ -141,10 +141,12 @@ def test_what_hides_in_an_operator_is_told(measured: Measured) -> None:
 
 
 def test_each_rank_has_its_own_peak_and_the_fullest_counts(measured: Measured) -> None:
+    """optimum-benchmark: ranks pooled, memory summed (case 15)."""
     row = measured.cell("lopsided")
     assert (row["measure.rank0.peak_bytes"], row["measure.rank1.peak_bytes"]) == (MIB, 2 * MIB)
     assert row["peak_bytes"] == 2 * MIB
 
 
 def test_the_slowest_rank_counts(measured: Measured) -> None:
+    """torchcomms 3941: ranks not aligned, bandwidths added (case 14): a barrier, and the slowest rank of each step."""
     assert min(measured.cell("slow-on-one")["samples"]) >= SLEEP_S
