@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from itertools import chain
 from typing import Any
 
@@ -81,12 +81,15 @@ class BaseOptimizer(torch.optim.Optimizer):
                 _check.gradient(p)
         for group in self.param_groups:
             params = [p for p in group["params"] if p.grad is not None]
-            for p in params:
-                if not self.state[p]:
-                    self.state[p] = self.init_state(p, group)
             if params:
-                self.update(group, params, [p.grad for p in params], [self.state[p] for p in params])
+                self.update(group, params, [p.grad for p in params], [self._state_of(p, group) for p in params])
         return loss
+
+    def _state_of(self, p: Tensor, group: Group) -> dict[str, Any]:
+        state: dict[str, Any] = self.state[p]
+        if not state:
+            state = self.state[p] = self.init_state(p, group)
+        return state
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Takes over a saved state, this optimizer's or that of its namesake in torch.optim.
@@ -164,13 +167,16 @@ def zeros(p: Tensor) -> Tensor:
     return torch.zeros_like(p, dtype=state_dtype(p), memory_format=torch.preserve_format)
 
 
-def same_layout(tensors: Iterable[Tensor]) -> bool:
+def same_layout(first: Tensor, *others: Tensor) -> bool:
     """Whether tensors lie alike in memory, so that they may be stepped as flat arrays. One of them must be a moment.
 
     A moment of `zeros` has no gaps, so tensors with its strides have none either.
     """
-    strides = {tensor.stride() for tensor in tensors}
-    return len(strides) == 1
+    strides = first.stride()
+    for tensor in others:  # noqa: SIM110 (a generator takes twice the time, at every parameter of every step)
+        if tensor.stride() != strides:
+            return False
+    return True
 
 
 def state_bytes(optimizer: torch.optim.Optimizer) -> int:

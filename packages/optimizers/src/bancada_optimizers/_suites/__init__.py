@@ -4,13 +4,16 @@ This folder alone imports the harness, and nothing in the package imports this f
 
 `optimizers.step` is one update of a Transformer's parameters that have taken two before. `optimizers.state` is the
 first update of a new optimizer, after which the bytes of its state are counted. `optimizers.convergence` trains.
+`optimizers.accumulation` makes the gradient of one batch from micro-batches.
+`optimizers.compile` asks the compiler about the fused step's kernel.
 """
 
 from __future__ import annotations
 
+from bancada.compiled import CompileSuite
 from bancada.suite import KernelSuite
 from bancada.training import TrainingSuite
-from bancada_optimizers._suites import convergence, problem
+from bancada_optimizers._suites import accumulation, compiled, convergence, problem
 from bancada_optimizers._suites.catalogue import TECHNIQUES
 from bancada_optimizers._suites.contenders import STATE_EXCLUDED, STEP_EXCLUDED, WAYS
 
@@ -24,14 +27,14 @@ EXCLUDED = {
     **dict.fromkeys(("adamw_step", "lion_step", "muon_step", "newton_schulz", "sgd_step"), _REFERENCE),
     **dict.fromkeys(("dequantize_blockwise", "quantize_blockwise", "dynamic_map"), "steps of AdamW8bit, raced with it"),
     **dict.fromkeys(("Constant", "Cosine", "InverseSqrt", "Linear", "Scheduler", "WarmupStableDecay"), _PLAIN),
-    **dict.fromkeys(("count_labels", "decay_groups", "muon_groups", "windows"), _PLAIN),
+    **dict.fromkeys(("decay_groups", "muon_groups", "windows"), _PLAIN),
     **dict.fromkeys(("Clipped", "NonFiniteGradientError"), "what clip_gradients returns and raises"),
-    **dict.fromkeys(("DynamicLossScaler", "accumulate", "clip_gradients"), _TRAINING),
+    **dict.fromkeys(("DynamicLossScaler", "clip_gradients"), _TRAINING),
 }
 """Public names of `bancada_optimizers` that no suite measures by name, each with the reason."""
 
 
-def suites() -> list[KernelSuite | TrainingSuite]:
+def suites() -> list[KernelSuite | TrainingSuite | CompileSuite]:
     """The suites of optimizers' cost, and of what they are worth."""
     return [
         KernelSuite(
@@ -68,4 +71,6 @@ def suites() -> list[KernelSuite | TrainingSuite]:
             small=problem.SMALL,
         ),
         convergence.suite(),
+        accumulation.suite(),
+        compiled.suite(),
     ]

@@ -101,15 +101,16 @@ def adamw_update(group: Group, params: list[Tensor], grads: list[Tensor], states
     betas = (float(group["betas"][0]), float(group["betas"][1]))
     rule = Rule(group["lr"], betas, group["eps"], group["weight_decay"])
     by_version: dict[str, list[int]] = {}
-    ts = []
     for index, (p, g, state) in enumerate(zip(params, grads, states, strict=True)):
-        state["step"] += 1
-        ts.append(int(state["step"]))
         by_version.setdefault(_version(group["backend"], p, g, state), []).append(index)
+    steps = [state["step"] for state in states]
+    torch._foreach_add_(steps, 1.0)
     for version, indices in by_version.items():
         ps, gs = [params[i] for i in indices], [grads[i] for i in indices]
         ms, vs = [states[i]["exp_avg"] for i in indices], [states[i]["exp_avg_sq"] for i in indices]
-        _VERSIONS[version](ps, gs, ms, vs, [ts[i] for i in indices], rule)
+        # The fused operator reads the counters where they are; to read one from Python takes a microsecond.
+        ts: list[Any] = [steps[i] if version == "fused" else int(steps[i]) for i in indices]
+        _VERSIONS[version](ps, gs, ms, vs, ts, rule)
 
 
 def _version(backend: str, p: Tensor, g: Tensor, state: Mapping[str, Tensor]) -> str:
@@ -121,7 +122,7 @@ def _version(backend: str, p: Tensor, g: Tensor, state: Mapping[str, Tensor]) ->
             backend = "foreach"
     if backend in ("for-loop", "foreach"):
         return backend
-    whole = same_layout((p, g, m, v)) and m.dtype == v.dtype == state_dtype(p) and g.dtype == p.dtype
+    whole = same_layout(p, g, m, v) and m.dtype == v.dtype == state_dtype(p) and g.dtype == p.dtype
     if not whole or (backend == "triton" and p.dtype == torch.float64) or (backend == "compiled" and p.numel() < 2):
         return "for-loop"
     return backend

@@ -47,13 +47,14 @@ def foreach_adamw(ps: Tensors, gs: Tensors, ms: Tensors, vs: Tensors, ts: Sequen
     torch._foreach_addcdiv_(ps, ms, denominators, [-rule.step_size(t) for t in ts])
 
 
-def fused_cpu_adamw(ps: Tensors, gs: Tensors, ms: Tensors, vs: Tensors, ts: Sequence[int], rule: Rule) -> None:
+def fused_cpu_adamw(ps: Tensors, gs: Tensors, ms: Tensors, vs: Tensors, ts: Tensors, rule: Rule) -> None:
     """One pass over memory on a CPU: torch's own vectorised operator, which `torch.optim.AdamW(fused=True)` calls too.
 
-    It steps tensors as they lie in memory, without a look at strides: give it tensors of one layout and dtype.
+    It steps tensors as they lie in memory, without a look at strides: give it tensors of one layout and dtype. `ts` are
+    fp32 scalars.
     """
     torch._fused_adamw_(
-        ps, gs, ms, vs, [], [torch.tensor(float(t)) for t in ts],
+        ps, gs, ms, vs, [], ts,
         lr=rule.lr, beta1=rule.betas[0], beta2=rule.betas[1], weight_decay=rule.weight_decay, eps=rule.eps,
         amsgrad=False, maximize=False,
     )  # fmt: skip

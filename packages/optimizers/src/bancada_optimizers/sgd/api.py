@@ -101,9 +101,7 @@ def _version(backend: str, p: Tensor, g: Tensor, b: Tensor | None) -> str:
     if backend == "auto":
         backend = "fused" if p.device.type == "cpu" else "foreach"
     # The fused operator steps tensors as they lie in memory; a moment's layout has no gaps, the parameter's may.
-    if backend == "fused" and not (
-        same_layout((p, g, b)) if b is not None else p.is_contiguous() and g.is_contiguous()
-    ):
+    if backend == "fused" and not (same_layout(p, g, b) if b is not None else p.is_contiguous() and g.is_contiguous()):
         return "for-loop"
     return backend
 
