@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bancada import ceilings, cells, isolate, machine, rows
+from bancada import ceilings, cells, isolate, machine, rows, stale
 from bancada._suites import AA_SIZES
 from bancada.compiled import CompileSuite
 from bancada.heartbeat import Current
@@ -28,7 +28,6 @@ from bancada.suite import AnySuite, Device
 from bancada.sweep import Planned
 from bancada.training import TrainingSuite
 
-SOURCES = {".py", ".cpp", ".toml", ".safetensors"}
 AA_SUITE = "harness.aa"
 PLAN, CATALOGUE, LOG = "plan.json", "catalogue.json", "children.log"
 Tick = Callable[[Current | None], None]
@@ -71,33 +70,36 @@ class Campaign:
 
     @functools.cached_property
     def key(self) -> str:
-        """What makes two runs the same run: an interrupted one with this key is gone on with."""
+        """What makes two runs the same run: an interrupted one that was asked for the same is gone on with."""
         plan = [[one.suite.id, one.case.id, *one.contenders, one.budget_s, one.seeds] for one in self.planned]
-        facts = [
-            plan,
-            dataclasses.asdict(self.device),
-            dataclasses.asdict(self.settings),
-            machine.versions(),
-            self._code(),
-        ]
+        facts = [plan, dataclasses.asdict(self.device), dataclasses.asdict(self.settings)]
         return hashlib.sha256(json.dumps(facts, sort_keys=True, default=list).encode()).hexdigest()[:16]
 
-    def _code(self) -> str:
-        """A hash of the measured packages and the harness: a run is not gone on with after either has changed."""
-        digest = hashlib.sha256()
-        families = sorted({one.suite.family for one in self.planned})
-        for folder in (self.root / "bench" / "src", *(self.root / "packages" / family / "src" for family in families)):
-            for path in sorted(path for path in folder.rglob("*") if path.suffix in SOURCES):
-                digest.update(str(path.relative_to(self.root)).encode() + path.read_bytes())
-        return digest.hexdigest()
+    @functools.cached_property
+    def keys(self) -> dict[str, str]:
+        """What each contender's cells depend on, by `suite:contender`."""
+        return stale.keys(self.planned, self.device, self.root, self.extra)
+
+    @functools.cached_property
+    def head(self) -> rows.Row:
+        """What the run's head says of the machine."""
+        return {"device": self.device.type, "device_name": self.device.name} | machine.environment(self.device)
+
+    def changed(self, run_dir: Path) -> list[tuple[str, str]]:
+        """(suite, case) of the cases of an earlier start of this run that must be measured again: see `stale`."""
+        return stale.changed(self.planned, _plan(run_dir / PLAN).get("keys", {}), self.keys)
 
 
 def folder_for(campaign: Campaign, runs: Path, fresh: bool) -> tuple[Path, bool]:
-    """The run folder, and whether it is gone on with: the newest interrupted one of the same key, or a new one."""
-    key = campaign.key
+    """The run folder, and whether it is gone on with: the newest interrupted one of the same key, or a new one.
+
+    One of which every case would be measured again has nothing to go on with.
+    """
     if not fresh:
         for plan in sorted(runs.glob(f"*/{PLAN}"), reverse=True):
-            if _plan_key(plan) == key and not finished(plan.parent) and not busy(plan.parent):
+            if _plan(plan).get("key") != campaign.key or finished(plan.parent) or busy(plan.parent):
+                continue
+            if len(campaign.changed(plan.parent)) < len(campaign.planned):
                 return plan.parent, True
     stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
     name = f"{stamp}-{campaign.name}"
@@ -108,11 +110,13 @@ def folder_for(campaign: Campaign, runs: Path, fresh: bool) -> tuple[Path, bool]
     return runs / name, False
 
 
-def _plan_key(path: Path) -> str:
+def _plan(path: Path) -> dict[str, Any]:
+    """A run's plan; empty where there is none that can be read."""
     try:
-        return str(json.loads(path.read_text(encoding="utf-8")).get("key"))
+        found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return ""
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def finished(run_dir: Path) -> bool:
@@ -172,22 +176,19 @@ def _stamp(campaign: Campaign, run: str) -> dict[str, str | int]:
 
 
 def _head(campaign: Campaign, run_dir: Path, stamp: Mapping[str, Any]) -> None:
-    """Writes plan, catalogue and the run's head, once."""
-    if (run_dir / PLAN).exists():
+    """Writes plan, catalogue and the run's head: once, and again where code or libraries have changed since."""
+    started = (run_dir / PLAN).exists()
+    if started and _plan(run_dir / PLAN).get("keys") == campaign.keys:
         return
-    (run_dir / CATALOGUE).write_text(
-        json.dumps(catalogue(campaign.planned), ensure_ascii=False, indent=1), encoding="utf-8"
-    )
-    head = cells.common("run", run_dir.name) | {
-        "sweep": campaign.name,
-        "command": campaign.command,
-        "commit": stamp["commit"],
-        "device": campaign.device.type,
-        "device_name": campaign.device.name,
-    }
+    if started:
+        stale.set_aside(run_dir, campaign.changed(run_dir))
+    told = json.dumps(catalogue(campaign.planned), ensure_ascii=False, indent=1)
+    (run_dir / CATALOGUE).write_text(told, encoding="utf-8")
+    head = cells.common("run", run_dir.name) | campaign.head
+    head |= {"sweep": campaign.name, "command": campaign.command, "commit": stamp["commit"]}
     if campaign.price is not None:
         head[PRICE] = campaign.price
-    rows.append(run_dir / ROWS, [head | machine.environment(campaign.device)])
+    rows.append(run_dir / ROWS, [head])
     listed = [
         {
             "suite": one.suite.id,
@@ -199,7 +200,9 @@ def _head(campaign: Campaign, run_dir: Path, stamp: Mapping[str, Any]) -> None:
         for one in campaign.planned
     ]
     plan = {"sweep": campaign.name, "key": campaign.key, "command": campaign.command, "cells": listed}
-    (run_dir / PLAN).write_text(json.dumps(plan, indent=1), encoding="utf-8")
+    unfinished = run_dir / f".{PLAN}.part"  # a plan cut short by a kill would end the run
+    unfinished.write_text(json.dumps(plan | {"keys": campaign.keys}, indent=1), encoding="utf-8")
+    unfinished.replace(run_dir / PLAN)
 
 
 def catalogue(planned: Sequence[Planned]) -> dict[str, Any]:

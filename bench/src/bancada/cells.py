@@ -29,7 +29,7 @@ def common(kind: str, run: str) -> Row:
     return {"schema": SCHEMA, "kind": kind, "run": run, "time": now()}
 
 
-_NOT_KEPT = ("run", "settings", "raced", "extra", "keys")
+_NOT_KEPT = ("run", "settings", "raced", "extra")
 """What of a stamp makes other fields of a row, and is none itself."""
 
 
@@ -66,8 +66,6 @@ def cell(
         "threads": threads or device.threads,
         "command": again.command(suite, case, contender, device, stamp),
     }
-    if key := stamp.get("keys", {}).get(f"{suite.id}:{contender.id}"):
-        fields["key"] = key
     fields |= {f"axis.{name}": value for name, value in case.axes}
     return fields | dict(facts or {})
 

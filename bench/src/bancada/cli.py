@@ -77,6 +77,10 @@ def sweep(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the plan with a time estimate, measure nothing.")
     ] = False,
+    against: Annotated[
+        str | None,
+        typer.Option("--against", help="At the end, print the times against this recorded run's (baseline)."),
+    ] = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Start anew even where an interrupted run could go on.")
     ] = False,
@@ -110,18 +114,25 @@ def sweep(
         price=price,
     )
     campaign = choices.campaign(root(), shlex.join(["python", "-m", "bancada", *sys.argv[1:]]), aa=not no_aa)
+    before = runs_cli.recorded_side(against) if against is not None else None
+    if before is not None and (why := runs_cli.elsewhere(before, campaign.head)):
+        stdout.print(why, markup=False)
     if dry_run:
         show_plan(stdout, campaign)
         return
     run_dir, resumed = folder_for(campaign, runs_folder(out), fresh)
     if resumed:
-        stdout.print(f"Going on with the interrupted run {run_dir.name}.", markup=False)
+        again = len(campaign.changed(run_dir))
+        more = f" {again} of its cases have changed since and are measured again." if again else ""
+        stdout.print(f"Going on with the interrupted run {run_dir.name}.{more}", markup=False)
     with watching(stderr, campaign, run_dir) as tick:
         execute(campaign, run_dir, tick)
     show_verdicts(stdout, run_dir)
+    if before is not None:
+        runs_cli.print_against(before, run_dir)
     stdout.print(f"\nRows:   {run_dir / 'rows.jsonl'}", markup=False)
     if not no_report:
-        runs_cli.render([run_dir])
+        runs_cli.render([run_dir], runs_folder(out))
 
 
 def _split(words: list[str]) -> tuple[str, ...]:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from bancada import runs
+from bancada.parent import ROWS
 from bancada.shell import PriceOption, RunsOption, root, runs_folder, stdout, told
+
+if TYPE_CHECKING:
+    from bancada.compare import Side
 
 _RUN = "A run: its folder, its name, or the name of a baseline."
 baseline = typer.Typer(no_args_is_help=True)
@@ -27,11 +32,11 @@ def baselines_folder() -> Path:
     return root() / "reports" / "baselines"
 
 
-def render(run_dirs: list[Path], price: float | None = None) -> None:
-    """Writes the report of these runs where the libraries for it are installed, and says where it is."""
+def render(run_dirs: list[Path], folder: Path, price: float | None = None) -> None:
+    """Writes the report of these runs and the index of `folder`, where the libraries for them are installed."""
     try:
         from bancada.baselines import folder_of
-        from bancada.report import build
+        from bancada.report import build, index
     except ImportError as error:
         stdout.print(
             f"No report here ({error}): install bancada[report], or render the rows elsewhere with `bancada report`.",
@@ -40,6 +45,40 @@ def render(run_dirs: list[Path], price: float | None = None) -> None:
         return
     kept = folder_of(run_dirs[-1]) or baselines_folder()
     stdout.print(f"Report: {build(run_dirs, recorded=kept, price=price)}", markup=False)
+    stdout.print(f"Runs:   {index.write(folder)}", markup=False)
+
+
+def recorded_side(name: str) -> Side:
+    """A recorded run to compare with; ValueError with near names where there is none."""
+    from bancada.compare import side
+
+    return side(runs.baseline_file(name, baselines_folder()))
+
+
+def elsewhere(before: Side, head: Mapping[str, Any]) -> str:
+    """Why the times of a recorded run are not compared with a run's of this head; empty where they are."""
+    if runs.identity(before.head) == runs.identity(head):
+        return ""
+    return (
+        f"{before.name} is of {runs.machine_words(before.head)}, this run of {runs.machine_words(head)}: their times "
+        "are not compared; the report shows speeds against the reference, side by side."
+    )
+
+
+def print_against(before: Side, run_dir: Path) -> None:
+    """Prints a run against a recorded one, or why it cannot be."""
+    from bancada.compare import compare, side
+    from bancada.runs_text import show_compared
+
+    after = side(run_dir / ROWS)
+    why = elsewhere(before, after.head)
+    if not why and before.cells.keys().isdisjoint(after.cells):
+        why = f"{before.name} holds no cell of this run, so there is nothing to compare."
+    stdout.print()
+    if why:
+        stdout.print(why, markup=False)
+    else:
+        show_compared(stdout, compare(before, after))
 
 
 @told
@@ -52,7 +91,7 @@ def report(
 ) -> None:
     """Render the report of one or more runs."""
     folder = runs_folder(out)
-    render([runs.run_dir(name, folder) for name in names] if names else [runs.newest(folder)], price)
+    render([runs.run_dir(name, folder) for name in names] if names else [runs.newest(folder)], folder, price)
 
 
 @told

@@ -113,8 +113,7 @@ class Job:
     """All that a child process needs to know.
 
     `stamp` holds the fields that every row of the run carries; `ceilings` FLOP/s and bytes/s by dtype;
-    `identical` asks for a single `aa` row a case in place of its cells; `keys` tell by `suite:contender` what is
-    measured, so that a row of something else is not taken for done.
+    `identical` asks for a single `aa` row a case in place of its cells.
     """
 
     run_dir: Path
@@ -126,12 +125,11 @@ class Job:
     copy_ceiling: dict[str, float] = field(default_factory=dict)
     extra_suites: tuple[str, ...] = ()
     identical: bool = False
-    keys: dict[str, str] = field(default_factory=dict)
 
     def stamped(self, asked: Asked) -> dict[str, Any]:
-        """The stamp for the rows of a case, with what it takes to measure them again, and to tell that they changed."""
+        """The stamp for the rows of a case, with what it takes to measure them again."""
         settings = dataclasses.replace(self.settings, budget_s=asked.budget_s, seeds=asked.seeds or self.settings.seeds)
-        again = {"settings": settings, "raced": asked.contenders, "extra": self.extra_suites, "keys": self.keys}
+        again = {"settings": settings, "raced": asked.contenders, "extra": self.extra_suites}
         return self.stamp | again
 
     def write(self, path: Path) -> None:
@@ -153,5 +151,4 @@ class Job:
             copy_ceiling=raw["copy_ceiling"],
             extra_suites=tuple(raw["extra_suites"]),
             identical=raw["identical"],
-            keys=raw["keys"],
         )

@@ -12,10 +12,10 @@ from typing import Any
 from bancada import baselines, published
 from bancada.report import data
 from bancada.report.load import Loaded, load, merged_catalogue
+from bancada.report.page import STYLES, environment, missing, texts, write_whole
 from bancada.runs import PUBLISHED
 
 __all__ = ["build"]
-STYLES = ("style.css",)
 SCRIPTS = (
     "core.js",
     "styles.js",
@@ -64,10 +64,7 @@ def build(runs: Sequence[Path], output: Path | None = None, recorded: Path | Non
     kept = recorded or baselines.folder_of(Path(runs[-1]))
     figures = published.load(kept / PUBLISHED) if kept else []
     page = render(loaded, path, baselines.load(kept), figures)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(path.name + ".part")  # a report being written must not replace a whole one
-    unfinished.write_bytes(page.encode("utf-8", "replace"))
-    unfinished.replace(path)
+    write_whole(path, page)
     return path
 
 
@@ -78,17 +75,12 @@ def render(
     figures: Sequence[published.Figure] = (),
 ) -> str:
     """The page as text; `path` is where it will stand, for the links to the rows."""
-    jinja2, plotly = _libraries()
-    folder = Path(__file__).parent
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(folder), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
-    )
+    template, plotly = environment().get_template("template.html.j2"), _plotly()
     verdicts = data.all_verdicts(runs, merged_catalogue(runs))
-    template = environment.get_template("template.html.j2")
     return str(
         template.render(
-            style="\n".join((folder / name).read_text(encoding="utf-8") for name in STYLES),
-            script="\n".join((folder / name).read_text(encoding="utf-8") for name in SCRIPTS),
+            style=texts(STYLES),
+            script=texts(SCRIPTS),
             plotly=plotly.get_plotlyjs(),
             payload=in_script(data.payload(runs, verdicts, recorded, figures)),
             figures=data.figures(runs, verdicts),
@@ -104,15 +96,12 @@ def in_script(value: Any) -> str:
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
-def _libraries() -> tuple[Any, Any]:
+def _plotly() -> Any:
     try:
-        import jinja2
         import plotly.offline
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            f"the report needs {error.name}: python -m pip install jinja2 plotly", name=error.name
-        ) from None
-    return jinja2, plotly.offline
+        raise missing(error) from None
+    return plotly.offline
 
 
 def _in_words(run: Loaded, path: Path) -> dict[str, str]:
