@@ -11,11 +11,13 @@ from typing import Any
 
 from bancada import baselines, published
 from bancada.report import data
+from bancada.report.joined import by_machine
 from bancada.report.load import Loaded, load, merged_catalogue
 from bancada.report.page import STYLES, environment, missing, texts, write_whole
 from bancada.runs import PUBLISHED
 
 __all__ = ["build"]
+PAGE, JOINED = "report.html", "joined.html"
 SCRIPTS = (
     "core.js",
     "styles.js",
@@ -50,7 +52,8 @@ def build(runs: Sequence[Path], output: Path | None = None, recorded: Path | Non
 
     Args:
         runs: folders with a `rows.jsonl`, and a `plan.json` and `catalogue.json` where there are any.
-        output: the file to write, its folder made where missing; by default `report.html` in the last of the folders.
+        output: the file to write, its folder made where missing; by default in the last of the folders, `report.html`
+            of a single run, `joined.html` of several.
         recorded: the folder of baselines; by default `baselines` beside the folder of runs that the last run lies in.
 
     Raises:
@@ -60,7 +63,8 @@ def build(runs: Sequence[Path], output: Path | None = None, recorded: Path | Non
     if not runs:
         raise ValueError("runs=[]: at least one run folder is needed")
     loaded = [load(Path(run)) for run in runs]
-    path = Path(output) if output is not None else Path(runs[-1]) / "report.html"
+    name = PAGE if len(runs) == 1 else JOINED  # a page of several runs must not replace one's own
+    path = Path(output) if output is not None else Path(runs[-1]) / name
     kept = recorded or baselines.folder_of(Path(runs[-1]))
     figures = published.load(kept / PUBLISHED) if kept else []
     page = render(loaded, path, baselines.load(kept), figures)
@@ -76,14 +80,15 @@ def render(
 ) -> str:
     """The page as text; `path` is where it will stand, for the links to the rows."""
     template, plotly = environment().get_template("template.html.j2"), _plotly()
-    verdicts = data.all_verdicts(runs, merged_catalogue(runs))
+    shown = by_machine(runs)
+    verdicts = data.all_verdicts(shown, merged_catalogue(shown))
     return str(
         template.render(
             style=texts(STYLES),
             script=texts(SCRIPTS),
             plotly=plotly.get_plotlyjs(),
-            payload=in_script(data.payload(runs, verdicts, recorded, figures)),
-            figures=data.figures(runs, verdicts),
+            payload=in_script(data.payload(shown, verdicts, recorded, figures, runs)),
+            figures=data.figures(shown, verdicts),
             verdicts=verdicts,
             runs=[_in_words(run, path) for run in runs],
         )

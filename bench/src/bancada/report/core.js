@@ -204,3 +204,12 @@ function sayVerdict(pair) {
   if (pair.verdict === LEVEL) return undecided(pair) ? "not decided" : "level";
   return pair.ratio < 1 ? `${sayRatio(1 / pair.ratio)} faster` : `${sayRatio(pair.ratio)} slower`;
 }
+
+// Where cells were measured. Machines stand side by side; a run tells more than its machine only where one has several.
+
+const SEVERAL_RUNS = unique(CELLS.map((c) => c.run)).length > 1;
+const PLACES =
+  unique(CELLS.map((c) => c.run)).length > unique(CELLS.map((c) => c.device_name)).length
+    ? { device_name: "device", run: "run" }
+    : { device_name: "device" };
+const placeOf = (cell) => (SEVERAL_RUNS ? Object.keys(PLACES).map((name) => cell[name]) : []).join(", ");

@@ -39,7 +39,7 @@ function squares(cells, label) {
 
 function coverageGrid(inside) {
   const [cell] = inside;
-  const place = DATA.runs.length > 1 ? `, ${cell.device_name}, ${cell.run}` : "";
+  const place = placeOf(cell) && `, ${placeOf(cell)}`;
   const rows = groups(inside, (c) => c.contender).map((one) => {
     const name = el(
       "div",

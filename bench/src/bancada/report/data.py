@@ -27,11 +27,12 @@ def payload(
     found: Sequence[Verdict],
     recorded: Sequence[baselines.Baseline] = (),
     figures: Sequence[published.Figure] = (),
+    sources: Sequence[Loaded] = (),
 ) -> dict[str, Any]:
-    """Everything the page's script reads."""
+    """Everything the page's script reads; `sources` are the runs that `runs` were joined from, where they were."""
     cells = [cell for run in runs for cell in run_cells(run)]
     return {
-        "runs": [_run(run) for run in runs],
+        "runs": [_run(run) for run in sources or runs],
         "cells": table(cells, skip=("schema", "kind", "samples")),
         "samples": _samples(cells),
         "pairs": table([_pair(row) for run in runs for row in run.rows if row["kind"] == "pair"]),

@@ -107,7 +107,7 @@ function factsOf(cell) {
     ],
     ["versions", cell.versions],
     ["commit", cell.commit],
-    ["run", cell.run],
+    ["run", cell.of_run || cell.run],
     ["row", cell.row_id || "none was written"],
   ];
 }

@@ -108,7 +108,7 @@ function limitsSection(cells) {
   }
   const figures = places.map((one) => {
     const [cell, ceilings] = [one[0], ceilingsOf(one[0])];
-    const place = [cell.axes.dtype, `on ${cell.device_name}`, DATA.runs.length > 1 ? cell.run : ""]
+    const place = [cell.axes.dtype, `on ${cell.device_name}`, SEVERAL_RUNS && PLACES.run ? cell.run : ""]
       .filter(Boolean)
       .join(" ");
     const figure = el(

@@ -44,7 +44,7 @@ def load(folder: Path) -> Loaded:
     problems = list(read.problems)
     plan = _json(folder / "plan.json", problems, "cells that were planned but never reached cannot be told")
     catalogue = _json(folder / "catalogue.json", problems, "titles, axes and technique cards are missing")
-    return Loaded(folder, _latest(read.rows), plan, catalogue, problems)
+    return Loaded(folder, latest(read.rows), plan, catalogue, problems)
 
 
 def priced(run: Loaded, price: float) -> Loaded:
@@ -67,7 +67,7 @@ def _json(path: Path, problems: list[str], loss: str) -> dict[str, Any]:
     return found
 
 
-def _latest(rows: Sequence[Row]) -> list[Row]:
+def latest(rows: Sequence[Row]) -> list[Row]:
     """A cell or pair that a resumed sweep measured twice counts once: the last time."""
     last: dict[tuple[Any, ...], int] = {}
     for number, row in enumerate(rows):

@@ -1,7 +1,6 @@
 // Regions of win: who is best over any two axes, by how much, and why a place is empty.
 
 const EACH = "each"; // rows that are all the other axes together, so that every tile is one case
-const PLACES = { device_name: "device", run: "run" };
 
 const valueAt = (cell, name) => (name in PLACES ? cell[name] : cell.axes[name]);
 function axesThatVary(cells) {

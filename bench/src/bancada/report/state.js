@@ -9,7 +9,7 @@ const DIMENSIONS = [];
     const values = inOrder(unique(CELLS.map(get).filter((value) => value !== undefined && value !== "")));
     DIMENSIONS.push({ name, title, get, values });
   };
-  add("run", "run", (cell) => cell.run);
+  if (PLACES.run) add("run", "run", (cell) => cell.run);
   add("family", "family", (cell) => cell.family);
   add("suite", "suite", (cell) => cell.suite);
   add("device", "device", (cell) => cell.device_name);

@@ -9,7 +9,7 @@ function facetsOf(cells, xName) {
   const varies = (get) => unique(cells.map(get)).length > 1;
   const others = Object.keys(cells[0].axes).filter((name) => name !== xName);
   const varying = others.filter((name) => varies((c) => c.axes[name]));
-  const places = ["run", "device_name"].filter((name) => name !== xName && varies((c) => c[name]));
+  const places = Object.keys(PLACES).filter((name) => name !== xName && varies((c) => c[name]));
   const key = (c) => [...places.map((p) => c[p]), ...varying.map((n) => c.axes[n])].join(KEY);
   const facets = groups(cells, key).map((inside) => {
     const said = [...varying.map((n) => sayAxis(n, inside[0].axes[n])), ...places.map((p) => inside[0][p])];
@@ -202,8 +202,7 @@ function drawCost(box, cells, chosen, show) {
   // What each contender costs at one case.
   forgetCharts(box);
   const cases = group(cells, (c) => c.caseKey);
-  const several = unique(cells.map((c) => c.run + KEY + c.device)).length > 1;
-  const name = (c) => (several ? `${c.case}, ${c.device_name}, ${c.run}` : c.case);
+  const name = (c) => [c.case, placeOf(c)].filter(Boolean).join(", ");
   const options = [...cases].map(([key, [first]]) =>
     el("option", { value: key, selected: key === chosen[0].caseKey }, name(first)),
   );

@@ -46,9 +46,7 @@ function overCases(cells) {
 function summaryTables(cells) {
   // A table for each machine and run; nothing where there is no reference to be measured against.
   const places = groups(cells, (c) => [c.device_name, c.run].join(KEY));
-  const tables = places.map((one) =>
-    summaryTable(one, places.length > 1 ? `, ${one[0].device_name}, ${one[0].run}` : ""),
-  );
+  const tables = places.map((one) => summaryTable(one, places.length > 1 ? `, ${placeOf(one[0])}` : ""));
   if (!tables.some(Boolean)) return null;
   return el("div", { class: "summary" }, el("h4", {}, "Over all cases"), tables.filter(Boolean));
 }
