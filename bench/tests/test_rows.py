@@ -130,6 +130,37 @@ def test_a_half_written_last_line_an_older_schema_and_rubbish_are_told_and_lose_
     assert "cut short" in found.problems[-1]
 
 
+def test_rows_of_an_older_schema_are_read_step_by_step_and_a_newer_one_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Case 22."""
+    path = tmp_path / "rows.jsonl"
+    written = [cell(schema=version, case=f"v{version}") for version in (1, 2, 3, 4, 0)]
+    for row in written[:2]:
+        row["seconds_a_call"] = row.pop("time_s") * (1_000 if row["schema"] == 1 else 1)
+    path.write_text("".join(json.dumps(row) + "\n" for row in written))
+    monkeypatch.setattr(rows, "SCHEMA", 3)
+    steps = {
+        1: lambda row: row | {"seconds_a_call": row["seconds_a_call"] / 1_000},
+        2: lambda row: {("time_s" if name == "seconds_a_call" else name): value for name, value in row.items()},
+    }
+    monkeypatch.setattr(rows, "UPGRADES", steps)
+    found = rows.read(path)
+    assert found.rows == [cell(schema=3, case=f"v{version}") for version in (1, 2, 3)]
+    assert found.problems == [
+        "rows.jsonl: line 4: schema=4: written by a newer Bancada; this one reads up to 3: skipped",
+        "rows.jsonl: line 5: schema=0: too old: read are 1 to 3: skipped",
+    ]
+
+
+@pytest.mark.parametrize("version", [None, True, "1", 1.5, -1])
+def test_a_version_that_is_none_is_told(tmp_path: Path, version: Any) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text(json.dumps(cell(schema=version)) + "\n" + json.dumps(cell()) + "\n")
+    found = rows.read(path)
+    assert found.rows == [cell()] and len(found.problems) == 1 and "schema=" in found.problems[0]
+
+
 def test_a_line_cut_short_spoils_no_row_that_is_appended_later(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     rows.append(path, [cell(case="a")])

@@ -23,7 +23,8 @@ A cell of a compile suite was compiled and never timed: it has no `time_s`, but 
 compiler told (`measure.registers`, `measure.resident_warps`, ...; see `bancada.compiled.item`).
 
 Units are in the names: `_s` seconds, `_bytes` bytes, `_flops` operations. A row that does not fit is
-never written; a row that cannot be read is told and skipped, and the others are kept.
+never written; a row that cannot be read is told and skipped, and the others are kept. Rows of an older
+schema are read through `UPGRADES`.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -89,8 +90,25 @@ _OPEN_PREFIXES = ("axis.", "error.", "measure.", "env.", "version.", "note.", "h
 _LISTS = ("samples", "clocks_mhz", "updates", "seconds", "train", "evaluated")
 
 
+UPGRADES: dict[int, Callable[[Row], Row]] = {}
+"""By schema version, what makes a row of it one of the next. Whoever raises `SCHEMA` adds the step: rows that were
+measured stay readable. New kinds and fields that may be missing need neither."""
+
+
 class RowError(ValueError):
     """A row that does not fit the schema."""
+
+
+def upgraded(row: Row) -> Row:
+    """A row of an older version as one of this version; RowError for one that no step leads from, or a newer one."""
+    version = row.get("schema")
+    while isinstance(version, int) and not isinstance(version, bool) and version < SCHEMA:
+        if version not in UPGRADES:
+            raise RowError(f"schema={version}: too old: read are {min(UPGRADES, default=SCHEMA)} to {SCHEMA}")
+        row, version = UPGRADES[version](row) | {"schema": version + 1}, version + 1
+    if isinstance(version, int) and version > SCHEMA:
+        raise RowError(f"schema={version}: written by a newer Bancada; this one reads up to {SCHEMA}")
+    return row
 
 
 def validate(row: Mapping[str, Any]) -> None:
@@ -194,6 +212,7 @@ def read(path: Path) -> Read:
             row = json.loads(line)
             if not isinstance(row, dict):
                 raise RowError("not an object")
+            row = upgraded(row)
             validate(row)
         except (UnicodeDecodeError, json.JSONDecodeError):
             where = "the last line, cut short" if number == len(lines) else f"line {number}, not JSON"
