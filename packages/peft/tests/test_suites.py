@@ -17,6 +17,7 @@ from bancada_peft._suites import block, contenders, cost, suites
 COST, MERGE = (suite for suite in suites() if isinstance(suite, KernelSuite))
 CPU = Device("cpu", "a CPU", 8 << 30, threads=1)
 CASE = COST.case(**COST.small)
+KINDS = ("parameters", "gradients", "optimizer", "activations")
 OURS = {
     "lora": (contenders._lora, (False,)),
     "dora": (contenders._lora, (True,)),
@@ -75,6 +76,27 @@ def test_every_trained_parameter_gets_a_gradient_and_nothing_else_is_trained(nam
     measured = COST.contender(name).build(CASE, COST.inputs(CASE, "cpu", 0))()
     assert float(measured["measure.trainable_parameters"]) == counts[name]
     assert float(measured["measure.adamw_bytes"]) == 8 * counts[name]
+
+
+def test_a_step_is_split_by_part_and_by_kind() -> None:
+    case = COST.case(batch=2, seq_len=24, hidden=64, rank=2)
+    longer = COST.case(batch=2, seq_len=48, hidden=64, rank=2)
+    rows = {name: COST.contender(name).build(case, COST.inputs(case, "cpu", 0))() for name in ("full", "lora")}
+    kept = {name: {kind: float(row[f"measure.bytes.{kind}"]) for kind in KINDS} for name, row in rows.items()}
+    weights, thin = 53_248, 2 * (4 * 128 + 3 * 256)
+    assert kept["full"] | {"activations": 0} == dict(
+        zip(KINDS, (4 * weights, 4 * weights, 8 * weights, 0), strict=True)
+    )
+    sizes = (4 * (weights + thin), 4 * thin, 8 * thin, 0)
+    assert kept["lora"] | {"activations": 0} == dict(zip(KINDS, sizes, strict=True))
+    # LoRA saves the gradients and the state, not what backward needs: that grows with the text.
+    assert kept["lora"]["activations"] > 0.9 * kept["full"]["activations"] > 0
+    longest = COST.contender("full").build(longer, COST.inputs(longer, "cpu", 0))()
+    assert float(longest["measure.bytes.activations"]) == pytest.approx(2 * kept["full"]["activations"], rel=0.01)
+    for row in rows.values():
+        for part in ("forward", "backward", "optimizer"):
+            ends = [float(row[f"measure.split.{part}_s{end}"]) for end in (".low", "", ".high")]
+            assert 0 < ends[0] <= ends[1] <= ends[2] < 1
 
 
 def test_work_is_counted_by_hand() -> None:

@@ -11,11 +11,11 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from bancada.activations import HeldActivations
 from bancada.ranks import Ranks, RanksContender, RanksSuite
 from bancada.suite import Case, Metric, Origin, Tensors, Work
 from bancada_parallelism import Action, simulate_pipeline
 from bancada_parallelism._suites import catalogue, decoder, formulas
-from bancada_parallelism._suites.activations import HeldActivations
 from bancada_parallelism._suites.engine import nbytes, union
 from bancada_parallelism._suites.ours import Staged
 from bancada_parallelism._suites.torch_peers import Pipelined

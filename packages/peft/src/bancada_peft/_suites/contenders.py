@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from bancada.suite import Case, Contender, Run, Tensors
 from bancada_peft._suites import cost
 from bancada_peft._suites.block import PROJECTIONS, Block
+from bancada_peft._suites.split import split
 
 IA3_TARGETS = ("k_proj", "v_proj", "down_proj")
 BOTTLENECK_TARGETS = ("o_proj", "down_proj")
@@ -30,6 +31,7 @@ def runner(make: Make, case: Case, given: Tensors) -> Run:
         "measure.adamw_bytes": torch.tensor(2.0 * size),
     }
     x = given["x"].detach().requires_grad_()
+    measures |= split(block, x, given["dout"], trained)
 
     def run() -> Tensors:
         out = block(x)
