@@ -58,9 +58,9 @@ function crossingNames(crossed, x, look) {
 
 const MOST_NAMED = 3;
 const namesOf = (best) =>
-  best.length > MOST_NAMED ? `${best.length} that are not told apart` : best.map((c) => c.label).join(" or ");
+  best.length > MOST_NAMED ? `${best.length} that are not told apart` : inOrder(best.map((c) => c.label)).join(" or ");
 function crossingWords(facet, xName, unit) {
-  // `Fastest: eager up to 256; SDPA from 512 on (seq_len, tokens). Eager and SDPA cross at about 340.`
+  // `Fastest: eager up to 256; SDPA from 512 on (seq_len, tokens). Crossing: eager and SDPA at about 340.`
   const found = leaders(facet, xName);
   if (found.length < 2) return null;
   const runs = [];
@@ -79,12 +79,12 @@ function crossingWords(facet, xName, unit) {
   const crossed = crossings(facet, xName).map(({ before, after, from, to, at }) =>
     at == null
       ? `${before.label} gives way to ${after.label} between ${sayValue(from)} and ${sayValue(to)}`
-      : `${before.label} and ${after.label} cross at about ${near(at)}`,
+      : `${before.label} and ${after.label} at about ${near(at)}`,
   );
   const named = [runs.length > 1 ? xName : "", unit === xName ? "" : unit].filter(Boolean).join(", ");
-  const tail = crossed.length ? ` ${capital(crossed.join("; "))}.` : "";
   return el("p", { class: "note crossing" }, [
     el("b", {}, "Fastest: "),
-    `${parts.join("; ")}${named ? ` (${named})` : ""}.${tail}`,
+    `${parts.join("; ")}${named ? ` (${named})` : ""}. `,
+    ...(crossed.length ? [el("b", {}, "Crossing: "), `${crossed.join("; ")}.`] : []),
   ]);
 }

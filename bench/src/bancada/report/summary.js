@@ -43,12 +43,30 @@ function overCases(cells) {
   });
 }
 
+const allRan = (cells) => overCases(cells)[0]?.whole > 0;
+function comparableParts(cells) {
+  // All cells; or, where no case was run by all contenders, those of each value of an axis that parts them: such means
+  // are never beside one another in one table.
+  if (allRan(cells)) return [["", cells]];
+  for (const name of axesThatVary(cells)) {
+    const parts = groups(cells, (c) => valueAt(c, name)).filter((one) => measured(one).length);
+    if (parts.length > 1 && parts.every(allRan))
+      return parts.map((one) => [`, ${sayAxis(name, valueAt(one[0], name))}`, one]);
+  }
+  return [["", cells]];
+}
 function summaryTables(cells) {
   // A table for each machine and run; nothing where there is no reference to be measured against.
+  withSpeed(cells);
   const places = groups(cells, (c) => [c.device_name, c.run].join(KEY));
-  const tables = places.map((one) => summaryTable(one, places.length > 1 ? `, ${placeOf(one[0])}` : ""));
+  const tables = places.flatMap((one) =>
+    comparableParts(one).map(([said, inside]) =>
+      summaryTable(inside, `${said}${places.length > 1 ? `, ${one[0].device_name}, ${one[0].run}` : ""}`),
+    ),
+  );
   if (!tables.some(Boolean)) return null;
-  return el("div", { class: "summary" }, el("h4", {}, "Over all cases"), tables.filter(Boolean));
+  const box = moreOf(tables.filter(Boolean), MOST_PANELS, "tables", (some) => el("div", {}, some));
+  return el("div", { class: "summary" }, el("h4", {}, "Over all cases"), box);
 }
 function summaryTable(cells, place) {
   // One row a contender.
