@@ -1,0 +1,128 @@
+"""Is flash attention exact, and is it slower on short sequences?"""
+
+from __future__ import annotations
+
+from bancada import regions
+from bancada.clauses import against_words
+from bancada.comparisons import Outcome, SuiteRows
+from bancada.figures import say_bytes
+from bancada.questions.declare import Answer, Chart, Point, Question
+from bancada.questions.evidence import Evidence, Slice, both, decided, figures, row_ids, slices, turning
+from bancada.questions.words import count, label, portion, sentence, turn
+
+SUITE, TECHNIQUE, AXIS, UNIT = "attention.forward", "flash-attention", "seq_len", "tokens"
+ALLOWED = 2.0
+"""An error of at most this many times the plain computation's is rounding: the rule that suites hold everybody to."""
+
+
+def _flash(suite: SuiteRows, ours: bool) -> list[str]:
+    rows = (row for case in suite.cells.values() for row in case.values())
+    return list(dict.fromkeys(
+        row["contender"] for row in rows
+        if row["technique"] == TECHNIQUE and (row["origin"] == "bancada") == ours and row["status"] == "ok"
+    ))  # fmt: skip
+
+
+def answer(evidence: Evidence) -> Answer | None:
+    """Errors of all cases, times of the slice with most lengths."""
+    suite = evidence.suite(SUITE)
+    plain = regions.reference(suite) if suite else ""
+    if suite is None or not plain:
+        return None
+    mine = regions.fastest(suite, _flash(suite, True)) or regions.fastest(suite, _flash(suite, False))
+    groups = [group for one in slices(suite, AXIS) if mine and (group := both(suite, one, mine, plain))]
+    if not groups:
+        return None
+    group = groups[0]
+    peer = regions.fastest(suite, [one for one in _flash(suite, False) if one != mine], group.values())
+    drawn = [one for one in (mine, peer) if one]
+    return Answer(
+        sentence=f"{_exact(suite, mine, plain)} {_speed(suite, group, mine, plain)}",
+        why=_why(suite, group, mine, plain),
+        rows=row_ids(suite, (case for one in groups for case in one.values()), [mine, plain, peer]),
+        chart=_chart(suite, group, drawn, plain),
+        turns=_turns(suite, group, mine, plain),
+    )
+
+
+def _exact(suite: SuiteRows, mine: str, plain: str) -> str:
+    wrong = [case for case, rows in suite.cells.items() if rows.get(mine, {}).get("status") == "incorrect"]
+    if wrong:
+        return f"Not exact here: {label(suite, mine)} was incorrect in {count(len(wrong), 'cases')} ({wrong[0]})."
+    found = [
+        (float(suite.cells[case][mine]["error_max"]), float(suite.cells[case][plain]["error_max"]), case)
+        for case in suite.cells
+        if {mine, plain} <= set(suite.ok(case)) and suite.cells[case][plain].get("error_max")
+    ]
+    if not found:
+        return f"Its error was not measured beside {label(suite, plain)}'s."
+    error, usual, case = max(found, key=lambda one: one[0] / one[1])
+    beside = f"{error:.1e} against {usual:.1e} at {case}"
+    if error / usual > ALLOWED:
+        most = f"up to {portion(error / usual, 'its error')} against float64"
+        return f"Less exact than {label(suite, plain)}: {most} ({beside})."
+    most = f"at most {portion(error / usual, 'its error')} against float64 in {count(len(found), 'cases')}"
+    return f"As exact as {label(suite, plain)}: {most} ({beside})."
+
+
+def _speed(suite: SuiteRows, group: Slice, mine: str, plain: str) -> str:
+    """Who is faster at the shortest length, and at the longest at which it is decided."""
+    told = decided(suite, group, mine, plain)
+    lengths = [next(iter(group)), list(told)[-1]]
+    parts = [f"at {count(x, UNIT)} {label(suite, mine)} {against_words(suite, mine, plain, [group[x]])}"
+             for x in dict.fromkeys(lengths)]  # fmt: skip
+    if told != group and list(group)[-1] != lengths[-1]:
+        parts.append(f"at {count(list(group)[-1], UNIT)} nothing is decided between the two")
+    first = suite.compare(group[lengths[0]], mine, plain)
+    assert first is not None, "both were measured there"
+    slow = {"slower": "Yes, on short ones", "faster": "Not slower on short ones", "tie": "Level on short ones"}
+    return sentence(f"{slow.get(first.outcome, 'On short ones it is not decided')}: {'; '.join(parts)}")
+
+
+def _said(suite: SuiteRows, group: Slice, mine: str, plain: str) -> list[tuple[object, Outcome]]:
+    return [(x, found.outcome) for x, case in group.items() if (found := suite.compare(case, mine, plain)) is not None]
+
+
+def _turns(suite: SuiteRows, group: Slice, mine: str, plain: str) -> str:
+    before, start = turning(_said(suite, group, mine, plain), "faster")
+    names = label(suite, mine), label(suite, plain)
+    longest = count(list(decided(suite, group, mine, plain))[-1], UNIT)
+    return turn(before, start, UNIT, f"{names[0]} is faster", f"{names[0]} is not faster at {longest}")
+
+
+def _why(suite: SuiteRows, group: Slice, mine: str, plain: str) -> str:
+    """Bytes: the matrix of scores grows with the square of the length, and is never whole in flash attention."""
+    short, long = next(iter(group)), list(group)[-1]
+    usual = suite.cells[group[short]][plain], suite.cells[group[long]][plain]
+    held = figures([*usual, suite.cells[group[long]][mine]], "peak_bytes")
+    if not held:
+        return "The peak memory of these calls was not measured, and so neither was what flash attention saves."
+    text = (
+        f"The sums are the same, the traffic is not: at {count(long, UNIT)} {label(suite, plain)} holds "
+        f"{say_bytes(held[1])} of scores and the like, {label(suite, mine)} {say_bytes(held[2])} "
+        f"({portion(held[2] / held[1], 'it')})"
+    )
+    if short != long:
+        text += f"; at {count(short, UNIT)} the scores take {say_bytes(held[0])}, and there is little to save"
+    return text + "."
+
+
+def _chart(suite: SuiteRows, group: Slice, contenders: list[str], plain: str) -> Chart:
+    points = []
+    for one in contenders:
+        for x, case in group.items():
+            if (found := suite.compare(case, one, plain)) is not None:
+                row = str(suite.cells[case][one]["row_id"])
+                points.append(Point(row, found.ratio, found.low, found.high, x=x))
+    title = f"Time against {label(suite, plain)}'s: below 1x is faster"
+    return Chart("lines", title, tuple(points), unit="x", axis=AXIS, level=1.0)
+
+
+FLASH = Question(
+    "flash-attention",
+    "Is flash attention exact? Is it slower on short sequences?",
+    "",
+    (SUITE,),
+    f"--suite {SUITE} --set seq_len=64,128,256,512,1024,2048 --set causal=true",
+    answer,
+)

@@ -1,0 +1,131 @@
+"""Shouldn't int8 or int4 be faster?"""
+
+from __future__ import annotations
+
+from bancada import regions
+from bancada.clauses import against_words, share
+from bancada.comparisons import Outcome, SuiteRows, in_order
+from bancada.figures import say_bytes
+from bancada.questions.declare import Answer, Chart, Point, Question
+from bancada.questions.evidence import Evidence, Slice, both, figures, row_ids, slices, turning
+from bancada.questions.words import count, label, sentence
+
+SUITE, AXIS, UNIT = "compression.speed", "tokens", "tokens"
+DENSE = "dense-linear"
+AMPLE = 2.0
+"""A call that holds more than this many times what the dense one holds makes a copy of the weights."""
+
+
+def answer(evidence: Evidence) -> Answer | None:
+    """For each number of bits: the quantised product that does best, against the dense one, over tokens."""
+    suite = evidence.suite(SUITE)
+    plain = regions.reference(suite) if suite else ""
+    if suite is None or not plain:
+        return None
+    found = [one for bits in _bits(suite) if (one := _best(suite, bits, plain))]
+    if not found:
+        return None
+    texts = [_said(suite, bits, group, mine, plain) for bits, group, mine in found]
+    faster = any(_outcomes(suite, group, mine, plain).count("faster") for _, group, mine in found)
+    every = all(set(_outcomes(suite, group, mine, plain)) == {"faster"} for _, group, mine in found)
+    start = "Yes, here: " if every else "It depends on the tokens and the bits: " if faster else "Not here: "
+    text = sentence(start + "; ".join(texts))
+    cases = [case for _, group, _ in found for case in group.values()]
+    names = [mine for _, _, mine in found]
+    turns = "; ".join(_turns(suite, bits, group, mine, plain) for bits, group, mine in found)
+    return Answer(
+        text, _why(suite, *found[-1][1:], plain), row_ids(suite, cases, [*names, plain]),
+        _chart(suite, found[-2:], plain), turns,
+    )  # fmt: skip
+
+
+Best = tuple[int, Slice, str]
+
+
+def _bits(suite: SuiteRows) -> list[int]:
+    """In order, the most bits first."""
+    return [int(bits) for bits in reversed(in_order({axes.get("bits") for axes in suite.axes.values()})) if bits]
+
+
+def _best(suite: SuiteRows, bits: int, plain: str) -> Best | None:
+    """Of one number of bits: who is the fastest at the fewest tokens, where a quantised product should shine."""
+    groups = slices(suite, AXIS, lambda case: suite.axes[case].get("bits") == bits and plain in suite.ok(case))
+    if not groups:
+        return None
+    group = groups[0]
+    small = next(iter(group.values()))
+    rows = suite.cells[small]
+    quantised = [one for one in suite.ok(small) if rows[one]["technique"] != DENSE]
+    mine = regions.fastest(suite, quantised, [small])
+    return (bits, both(suite, group, mine, plain), mine) if mine else None
+
+
+def _outcomes(suite: SuiteRows, group: Slice, mine: str, plain: str) -> list[Outcome]:
+    found = (suite.compare(case, mine, plain) for case in group.values())
+    return [one.outcome for one in found if one is not None]
+
+
+def _said(suite: SuiteRows, bits: int, group: Slice, mine: str, plain: str) -> str:
+    """`with 8 bits, int8 (ours) is ... at 1 token and ... at 256 tokens`."""
+    ends = list(dict.fromkeys((next(iter(group)), list(group)[-1])))
+    said = [f"{against_words(suite, mine, plain, [group[x]])} at {count(x, UNIT)}" for x in ends]
+    return f"with {bits} bits the fastest, {label(suite, mine)}, {', and '.join(said)}"
+
+
+def _turns(suite: SuiteRows, bits: int, group: Slice, mine: str, plain: str) -> str:
+    """Up to how many tokens it is faster."""
+    pairs = [(x, found.outcome) for x, case in group.items() if (found := suite.compare(case, mine, plain)) is not None]
+    before, start = turning(reversed(pairs), "faster")  # from many tokens to few
+    span = f"{count(next(iter(group)), UNIT)} to {count(list(group)[-1], UNIT)}" if len(group) > 1 else "the one size"
+    if start is None:
+        return f"{bits} bits: not faster anywhere from {span}"
+    if before is None:
+        return f"{bits} bits: faster all the way from {span}"
+    return f"{bits} bits: faster up to {count(start, UNIT)}, no longer at {count(before, UNIT)}"
+
+
+def _why(suite: SuiteRows, group: Slice, mine: str, plain: str) -> str:
+    """The bytes of the weights, how near to its limit the dense product is, and whether the weights are unpacked."""
+    few, many = next(iter(group)), list(group)[-1]
+    row, dense = suite.cells[group[few]][mine], suite.cells[group[few]][plain]
+    kept = figures([row, dense], "measure.bytes")
+    parts = []
+    if kept:
+        parts.append(f"{label(suite, mine)} keeps {share(kept[0] / kept[1])} of the bytes of the dense weights "
+                     f"({say_bytes(kept[0])}), and does the same multiplications")  # fmt: skip
+    shares = figures([suite.cells[group[x]][plain] for x in (few, many)], "compute_share")
+    if few != many and shares:
+        parts.append(
+            f"the dense product reaches {shares[0]:.0%} of this machine's arithmetic at {count(few, UNIT)}, where "
+            f"fewer bytes can help, and {shares[1]:.0%} at {count(many, UNIT)}, where they cannot"
+        )
+    held, plainly = float(row.get("peak_bytes", 0)), float(dense.get("peak_bytes", 0))
+    if held > AMPLE * plainly and kept:
+        part = held / kept[1]
+        whole = "as much as the whole dense weight" if part >= 1 else f"{share(part)} of the dense weight"
+        parts.append(f"a call holds {say_bytes(held)} beside its inputs, {whole}: the weights are unpacked before they "
+                     "are multiplied, which moves bytes instead of saving them")  # fmt: skip
+    elif held:
+        parts.append(f"a call holds {say_bytes(held)} beside its inputs: the weights are never unpacked whole")
+    return sentence("; ".join(parts)) if parts else ""
+
+
+def _chart(suite: SuiteRows, found: list[Best], plain: str) -> Chart:
+    points = []
+    for bits, group, mine in found:
+        for x, case in group.items():
+            if (one := suite.compare(case, mine, plain)) is not None:
+                row, name = str(suite.cells[case][mine]["row_id"]), f"{label(suite, mine)}, {bits} bits"
+                points.append(Point(row, one.ratio, one.low, one.high, x=x, label=name))
+    title = f"Time against {label(suite, plain)}'s: below 1x is faster"
+    return Chart("lines", title, tuple(points), unit="x", axis=AXIS, level=1.0)
+
+
+QUANTISED = Question(
+    "quantised-speed",
+    "Shouldn't int8 or int4 be faster?",
+    "LLaVA 941, FastChat 1698, mlx 846, GPTQ-for-LLaMa 252, transformers 24762",
+    (SUITE,),
+    f"--suite {SUITE} --set tokens=1,16,256 --set bits=4,8",
+    answer,
+)

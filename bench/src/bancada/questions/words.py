@@ -1,0 +1,57 @@
+"""Figures in the words of an answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bancada.clauses import interval, share
+from bancada.comparisons import Comparison, SuiteRows, geometric_mean
+
+
+def ratio(found: Comparison) -> str:
+    """`1.38x [1.31, 1.45]`."""
+    mean = geometric_mean([found])
+    assert mean is not None, "one ratio has a mean"
+    return interval(mean)
+
+
+def number(value: float) -> str:
+    """`1,240`, `0.0312`: three significant digits, and no exponent for large numbers."""
+    return f"{float(f'{value:.3g}'):,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def count(value: Any, unit: str) -> str:
+    """`1 token`, `2,048 tokens`; `unit` is in the plural."""
+    said = f"{value:,}" if isinstance(value, (int, float)) and not isinstance(value, bool) else str(value)
+    return f"{said} {unit.removesuffix('s') if value == 1 else unit}"
+
+
+def sentence(text: str) -> str:
+    """The text with a large first letter and a full stop."""
+    return f"{text[:1].upper()}{text[1:]}" + ("" if text.endswith((".", "?", "!")) else ".")
+
+
+def label(suite: SuiteRows, contender: str) -> str:
+    """What a person reads for a contender."""
+    return suite.entrants[contender].label
+
+
+def turn(before: Any, start: Any, unit: str, says: str, never: str) -> str:
+    """Where an answer changes: between two sizes measured, or not at all among them."""
+    if start is None:
+        return never
+    if before is None:
+        return f"{says} at every size measured: it does not turn between them"
+    return f"between {count(before, unit)} and {count(start, unit)}"
+
+
+def portion(value: float, what: str) -> str:
+    """`28% of its memory`, `1.3x its memory`."""
+    said = share(value)
+    return f"{said} {what}" if said.endswith("x") else f"{said} of {what}"
+
+
+def any_of(names: list[str], most: int = 3) -> str:
+    """`a, b and c`; beyond `most`, how many more there are."""
+    shown = names[:most] + ([f"{len(names) - most} more"] if len(names) > most else [])
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}" if shown else ""
