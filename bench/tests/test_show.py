@@ -55,7 +55,9 @@ def asked_for(command: str, monkeypatch: pytest.MonkeyPatch) -> Campaign:
 HARD = Settings(rounds=7, least_rounds=2, most_rounds=9, sample_s=0.002, call_limit_s=33.0, seed=5, trials=1)
 
 
-@pytest.mark.parametrize("settings", [Settings(), HARD, replace(Settings(), rounds=200, most_rounds=200)])
+@pytest.mark.parametrize(
+    "settings", [Settings(), HARD, replace(Settings(), rounds=200, most_rounds=200, isolate="process")]
+)
 def test_the_command_asks_for_the_same_case_contender_and_settings(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

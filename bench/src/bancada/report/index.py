@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -75,7 +76,8 @@ def summary(run: Path) -> Summary:
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         pass  # none yet, or one of another version: it is made again
     made = _read(run)
-    path.write_text(json.dumps(dataclasses.asdict(made) | {"rows": mark}), encoding="utf-8")
+    with contextlib.suppress(OSError):  # runs in a folder that only reads are listed all the same
+        path.write_text(json.dumps(dataclasses.asdict(made) | {"rows": mark}), encoding="utf-8")
     return made
 
 

@@ -13,13 +13,13 @@ const METHOD =
 function noiseRows(cells) {
   return groups(
     measured(cells).filter((c) => c.time_high_s),
-    (c) => c.suite,
+    (c) => c.suite + KEY + placeOf(c),
   ).map((one) => {
     const halves = one.map((c) => (c.time_high_s - c.time_low_s) / 2 / c.time_s).sort((a, b) => a - b);
     const most = halves.length - 1;
     const drifts = one.filter((c) => c.drift_share != null).map((c) => Math.abs(c.drift_share));
     return [
-      one[0].suite,
+      withPlace(one[0].suite, placeOf(one[0])),
       sayShare(median(halves)),
       sayShare(halves[Math.floor(0.9 * most)]),
       sayShare(halves[most]),
@@ -28,21 +28,25 @@ function noiseRows(cells) {
     ];
   });
 }
+const withPlace = (what, place) => (place ? `${what}, ${place}` : what);
 const saySigned = (share) => `${share < 0 ? "−" : "+"}${Math.abs(100 * share).toFixed(1)}%`;
 function driftRows() {
+  const places = new Map(CELLS.map((c) => [c.run, placeOf(c)]));
   return groups(DATA.ceilings, (c) => [c.run, c.device, c.name, c.dtype].join(KEY)).map((one) => {
     const [before, after] = ["before", "after"].map((when) => one.find((c) => c.when === when)?.value);
     const units = one[0].name === "copy" ? SPEED : RATE;
     const change = before && after ? (after / before - 1) * 100 : null;
     const drift = change == null ? "" : saySigned(change / 100);
-    return [`${one[0].name}, ${one[0].dtype}`, human(before, units), human(after, units), drift];
+    const what = withPlace(`${one[0].name}, ${one[0].dtype}`, places.get(one[0].run));
+    return [what, human(before, units), human(after, units), drift];
   });
 }
 function falseRows() {
   return DATA.runs.flatMap((run) =>
     run.aa.map((row) => {
       const rate = row.comparisons ? sayShare(row.false_verdicts / row.comparisons) : "";
-      return [`${row.suite}, ${row.case}`, String(row.comparisons), String(row.false_verdicts), rate];
+      const what = withPlace(`${row.suite}, ${row.case}`, DATA.runs.length > 1 ? run.name : "");
+      return [what, String(row.comparisons), String(row.false_verdicts), rate];
     }),
   );
 }
@@ -55,7 +59,7 @@ function trainedRows(cells) {
     const updates = unique(one.map((c) => c["measure.updates"]).filter(Boolean));
     const seeds = unique(one.map((c) => c["measure.seeds"]));
     return [
-      one[0].suite,
+      withPlace(one[0].suite, placeOf(one[0])),
       one[0].case,
       size ? sayBytes(size) : "not recorded",
       updates.map(sayValue).join(", "),
