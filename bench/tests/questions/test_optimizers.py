@@ -53,6 +53,7 @@ def test_eight_bits_slower_or_faster_smaller_or_not() -> None:
     assert "a step of adamw8bit is 2.00x" in found.sentence and "slower than torch" in found.sentence
     assert "Its state is smaller: 2.03 bytes a parameter where torch keeps 8.00 (25%)" in found.sentence
     assert found.open == "Not measured in this run: the loss."
+    assert found.chart is not None and [point.y for point in found.chart.points] == [8.0, 2.03]
     found = answer(EIGHT_BITS, stepped(0.5, 8.0))
     assert "faster than torch" in found.sentence and "Its state is no smaller: 8.00" in found.sentence
     assert "level with torch" in answer(EIGHT_BITS, stepped(1.0, 2.03)).sentence

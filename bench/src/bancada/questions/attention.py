@@ -87,7 +87,9 @@ def _turns(suite: SuiteRows, group: Slice, mine: str, plain: str) -> str:
     before, start = turning(_said(suite, group, mine, plain), "faster")
     names = label(suite, mine), label(suite, plain)
     longest = count(list(decided(suite, group, mine, plain))[-1], UNIT)
-    return turn(before, start, UNIT, f"{names[0]} is faster", f"{names[0]} is not faster at {longest}")
+    return turn(
+        before, start, UNIT, f"{names[0]} is faster", f"nowhere up to {longest}: {names[0]} is not faster there"
+    )
 
 
 def _why(suite: SuiteRows, group: Slice, mine: str, plain: str) -> str:

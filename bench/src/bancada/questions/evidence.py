@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from bancada.comparisons import Outcome, SuiteRows, in_order, suites
@@ -25,7 +25,7 @@ class Evidence:
     device: str
     suites: Mapping[str, SuiteRows]
     compiles: frozenset[tuple[str, str]] = frozenset()
-    ceilings: Mapping[str, float] = ()  # type: ignore[assignment]
+    ceilings: Mapping[str, float] = field(default_factory=dict)
 
     def suite(self, name: str) -> SuiteRows | None:
         """The rows of a suite; None where nothing of it was measured."""

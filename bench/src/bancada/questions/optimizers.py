@@ -120,7 +120,10 @@ def _smaller(evidence: Evidence) -> Part | None:
         f"Both moments take a byte each and a scale a block, {a:.2f} bytes in all; parameters and gradients keep "
         "their 8 bytes (fp32), so the whole model state falls by less."
     ) if word == "smaller" else ""  # fmt: skip
-    return text, why, row_ids(suite, [case], [mine, plain]), None
+    shown = [plain, *(one for one in _of(suite, case, EIGHT) if name in suite.cells[case][one])]
+    points = tuple(Point(str(row["row_id"]), float(row[name])) for one in shown if (row := suite.cells[case][one]))
+    chart = Chart("lines", "Bytes of state a parameter", points, unit="bytes")
+    return text, why, row_ids(suite, [case], shown), chart
 
 
 def muon(evidence: Evidence) -> Answer | None:

@@ -169,7 +169,7 @@ def no_memory(evidence: Evidence) -> Answer | None:
         start_at,
         "tokens",
         "activations are more than half",
-        "activations are less than half at every length here",
+        "nowhere: activations are less than half at every length here",
     )
     return Answer(
         sentence(text), _memory_why(counted[group[long]], names, count(long, "tokens")),

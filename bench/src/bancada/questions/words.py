@@ -41,7 +41,7 @@ def turn(before: Any, start: Any, unit: str, says: str, never: str) -> str:
     if start is None:
         return never
     if before is None:
-        return f"{says} at every size measured: it does not turn between them"
+        return f"nowhere: {says} at every size measured"
     return f"between {count(before, unit)} and {count(start, unit)}"
 
 
