@@ -61,7 +61,7 @@ function summaryTables(cells) {
   const places = groups(cells, (c) => [c.device_name, c.run].join(KEY));
   const tables = places.flatMap((one) =>
     comparableParts(one).map(([said, inside]) =>
-      summaryTable(inside, `${said}${places.length > 1 ? `, ${one[0].device_name}, ${one[0].run}` : ""}`),
+      summaryTable(inside, `${said}${places.length > 1 ? `, ${placeOf(one[0])}` : ""}`),
     ),
   );
   if (!tables.some(Boolean)) return null;

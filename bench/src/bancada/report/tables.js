@@ -171,11 +171,10 @@ function cellTable(cells, varying, reference) {
     value: get,
     show: (c) => (get(c) == null ? "" : sayError(get(c))),
   });
-  const places = { device_name: "device", run: "run" };
-  const several = Object.keys(places).filter((name) => unique(cells.map((c) => c[name])).length > 1);
+  const several = Object.keys(PLACES).filter((name) => unique(cells.map((c) => c[name])).length > 1);
   const columns = [
     CONTENDER_COLUMN,
-    ...several.map((name) => ({ title: places[name], value: (c) => c[name], show: (c) => c[name] })),
+    ...several.map((name) => ({ title: PLACES[name], value: (c) => c[name], show: (c) => c[name] })),
     ...varying.map((name) => ({ title: name, value: (c) => c.axes[name], show: (c) => sayValue(c.axes[name] ?? "") })),
     ...timeColumns("time", cells),
     ...otherwiseColumns(cells),
