@@ -98,6 +98,8 @@ def test_with_few_cells_of_unchanged_code_the_intervals_are_wide() -> None:
     row: rows.Row = {"time_s": 1.0, "time_low_s": 0.99, "time_high_s": 1.01}
     alike, apart = (row, row), (row, {"time_s": 1.5, "time_low_s": 1.49, "time_high_s": 1.51})
     assert widening([]) == widening([alike] * 5) == 2.5
+    slightly = (row, {"time_s": 1.05, "time_low_s": 1.04, "time_high_s": 1.06})
+    assert widening([alike] * 5 + [slightly]) == pytest.approx(2 * widening([alike] * 30 + [slightly]))
     assert widening([alike] * 30) == 1.0
     assert widening([alike] * 29 + [apart]) > 20  # with fewer than a hundred, 98% of the next one means all of them
     assert widening([alike] * 120 + [apart]) == 1.0
