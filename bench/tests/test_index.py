@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,17 @@ def test_report_writes_the_index_too(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["report", "a", "--out", str(tmp_path)])
     assert done.exit_code == 0, done.stderr
     assert f"Runs:   {tmp_path / 'index.html'}" in done.stdout and "report, rows a" in lines(tmp_path / "index.html")[0]
+
+
+@pytest.mark.parametrize("missing", ["jinja2", "plotly.offline"])
+def test_without_the_report_s_libraries_the_rows_are_kept_and_it_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: str
+) -> None:
+    write(tmp_path / "a", Recipe(grid=SMALL))
+    monkeypatch.setitem(sys.modules, missing, None)
+    done = CliRunner().invoke(app, ["report", "a", "--out", str(tmp_path)])
+    assert done.exit_code == 0, done.stderr
+    assert "No report here (the report needs" in done.stdout and not list(tmp_path.glob("**/*.html"))
 
 
 @pytest.fixture

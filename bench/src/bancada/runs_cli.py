@@ -34,18 +34,16 @@ def baselines_folder() -> Path:
 
 def render(run_dirs: list[Path], folder: Path, price: float | None = None) -> None:
     """Writes the report of these runs and the index of `folder`, where the libraries for them are installed."""
-    try:
-        from bancada.baselines import folder_of
-        from bancada.report import build, index
-    except ImportError as error:
-        stdout.print(
-            f"No report here ({error}): install bancada[report], or render the rows elsewhere with `bancada report`.",
-            markup=False,
-        )
-        return
+    from bancada.baselines import folder_of
+
     kept = folder_of(run_dirs[-1]) or baselines_folder()
-    stdout.print(f"Report: {build(run_dirs, recorded=kept, price=price)}", markup=False)
-    stdout.print(f"Runs:   {index.write(folder)}", markup=False)
+    try:
+        from bancada.report import build, index
+
+        told = f"Report: {build(run_dirs, recorded=kept, price=price)}\nRuns:   {index.write(folder)}"
+    except ImportError as error:
+        told = f"No report here ({error}): install bancada[report], or render the rows elsewhere with `bancada report`."
+    stdout.print(told, markup=False)
 
 
 def recorded_side(name: str) -> Side:
