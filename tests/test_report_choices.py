@@ -157,9 +157,8 @@ def crossing_length() -> float:
 def test_crossings_are_drawn_and_said_and_vanish_with_them(browser: Any, pages: Any, tmp_path: Path) -> None:
     seen = Seen(browser, pages("crossing"))
     said = seen.page.locator(".crossing").first.inner_text()
-    assert said.startswith(
-        "Fastest: early up to 256; late from 512 on (seq_len, tokens). Early and late cross at about "
-    )
+    assert said.startswith("Fastest: early up to 256; late from 512 on (seq_len, tokens). ")
+    assert "Crossing: early and late at about " in said
     told = float(said.rstrip(".").rsplit(" ", 1)[1].replace(",", ""))
     assert told == pytest.approx(crossing_length(), rel=0.15)
     chart = "#families .facet .chart"
