@@ -22,7 +22,8 @@ def _launch(case: Case, kernel: str = "product_kernel", **changed: Any) -> Launc
     types = {"x": "*fp16", "y": "*fp16", "out": "*fp32", "depth": "i32"}
     signature = {name: types.get(name, "constexpr") for name in function.arg_names}
     options = {"num_warps": case.number("num_warps"), "num_stages": 2} | changed
-    return Launch(function, signature, constants, ("x", "y", "out"), **options)
+    aligned = tuple(name for name, kind in signature.items() if kind.startswith("*"))
+    return Launch(function, signature, constants, aligned, **options)
 
 
 def _hangs(case: Case) -> Launch:
