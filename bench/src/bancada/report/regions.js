@@ -62,7 +62,7 @@ function regionTable(rows, column, figure, pick) {
   const columns = inOrder(unique(rows.flatMap(([, inside]) => inside.map((c) => valueAt(c, column)))));
   const head = el("tr", {}, [
     el("th", { scope: "col" }, PLACES[column] || column || "case"),
-    columns.map((x) => el("th", { scope: "col", class: "at" }, x === undefined ? "" : sayPlace(column, x))),
+    ...columns.map((x) => el("th", { scope: "col", class: "at" }, x === undefined ? "" : sayPlace(column, x))),
   ]);
   const body = rows.map(([title, inside]) => {
     const byColumn = group(inside, (c) => valueAt(c, column));
