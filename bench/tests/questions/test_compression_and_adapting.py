@@ -128,7 +128,7 @@ def students(gap: float, half: float, start: str = "layers", updates: int = 60) 
 )
 def test_a_student_is_judged_by_the_seeds_with_its_price(gap: float, half: float, said: str) -> None:
     found = answer(DISTILLED, students(gap, half))
-    assert found.sentence.startswith(f"{said}after 60 updates, over 5 seeds, its loss is ")
+    assert found.sentence.startswith(f"{said}after 60 updates, over 5 seeds, the loss of the one distilled ")
     assert "an update takes 1.50x [1.47, 1.53] the time of one alone" in found.why
     assert found.chart is not None and found.chart.kind == "curves" and len(found.chart.points) == 2
 

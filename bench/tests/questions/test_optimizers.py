@@ -43,7 +43,7 @@ def stepped(ratio: float, state: float) -> list[Any]:
 )  # fmt: skip
 def test_eight_bits_are_judged_by_the_seeds(gap: float, half: float, said: str) -> None:
     found = answer(EIGHT_BITS, trained("adamw8bit", 6.0 + gap, gap, half) + stepped(2.0, 2.03))
-    assert found.sentence.startswith(f"{said}after 200 updates, over 3 seeds, the loss of adamw8bit is ")
+    assert found.sentence.startswith(f"{said}after 200 updates, over 3 seeds, the loss of adamw8bit ")
     assert "both tuned to a rate of 0.01" in found.sentence and found.open == ""
     assert found.chart is not None and (found.chart.kind, found.chart.axis) == ("curves", "updates")
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from bancada import regions
 from bancada.comparisons import SuiteRows
-from bancada.outcomes import difference, level
+from bancada.outcomes import level
 from bancada.questions.declare import Answer, Chart, Point, Question
 from bancada.questions.evidence import Evidence, row_ids
-from bancada.questions.words import any_of, label, ratio, sentence
+from bancada.questions.words import any_of, label, loss_of, ratio, sentence
 
 QUALITY, DISTILLATION = "peft.quality", "compression.distillation"
 GAIN, FORGETTING, LOSS, TRAINED = "final.gain", "final.forgetting", "final.loss", "final.trained"
@@ -144,7 +144,7 @@ def distilled(evidence: Evidence) -> Answer | None:
         seeds = f"over {row['measure.seeds']:.0f} seeds{_start(suite, case)}"
         texts.append(
             f"{word}: after {row['measure.updates']:,.0f} updates, {seeds}, "
-            f"its loss is {difference(found, f'the one {label(suite, alone)}', size, 'nats')}"
+            f"{loss_of(found, f'the one {label(suite, mine)}', f'the one {label(suite, alone)}', size)}"
         )
         turns.append(f"an update takes {ratio(times)} the time of one alone{_start(suite, case)}")
         ids = (*ids, *row_ids(suite, [case], [mine, alone]))

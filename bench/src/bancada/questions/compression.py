@@ -11,7 +11,7 @@ from bancada.questions.evidence import Evidence, Slice, both, figures, row_ids, 
 from bancada.questions.words import count, label, sentence
 
 SUITE, AXIS, UNIT = "compression.speed", "tokens", "tokens"
-DENSE = "dense-linear"
+DENSE, ASKED = "dense-linear", (8, 4)
 AMPLE = 2.0
 """A call that holds more than this many times what the dense one holds makes a copy of the weights."""
 
@@ -43,8 +43,9 @@ Best = tuple[int, Slice, str]
 
 
 def _bits(suite: SuiteRows) -> list[int]:
-    """In order, the most bits first."""
-    return [int(bits) for bits in reversed(in_order({axes.get("bits") for axes in suite.axes.values()})) if bits]
+    """Those that are asked about, else all; the most bits first."""
+    every = [int(bits) for bits in reversed(in_order({axes.get("bits") for axes in suite.axes.values()})) if bits]
+    return [bits for bits in every if bits in ASKED] or every
 
 
 def _best(suite: SuiteRows, bits: int, plain: str) -> Best | None:

@@ -6,10 +6,10 @@ from bancada import regions
 from bancada.clauses import against_words, share
 from bancada.comparisons import SuiteRows
 from bancada.figures import say_time
-from bancada.outcomes import difference, level
+from bancada.outcomes import level
 from bancada.questions.declare import Answer, Chart, Point, Question
 from bancada.questions.evidence import Evidence, figures, row_ids
-from bancada.questions.words import label, ratio, sentence
+from bancada.questions.words import label, loss_of, ratio, sentence
 
 TRAINING, STEP, STATE = "optimizers.convergence", "optimizers.step", "optimizers.state"
 EIGHT, PLAIN = "adamw-8bit", "adamw"
@@ -68,7 +68,7 @@ def _worse(evidence: Evidence) -> Part | None:
     if found is None:
         return None
     size = float(suite.cells[case][mine][f"measure.{LOSS}"])
-    said = difference(found, label(suite, plain), size, "nats")
+    said = loss_of(found, label(suite, mine), label(suite, plain), size)
     open_word = "Not worse" if level(found, size) else "Whether it is worse is not decided"
     word = {"worse": "Worse", "better": "Not worse, but better"}.get(found.verdict, open_word)
     rates, how = figures([suite.cells[case][one] for one in (mine, plain)], "hyper.lr"), ""
@@ -76,7 +76,7 @@ def _worse(evidence: Evidence) -> Part | None:
         apart = f"tuned apart, to rates of {rates[0]:.2g} and {rates[1]:.2g}"
         alike = f"both tuned to a rate of {rates[0]:.2g}" if rates[0] == rates[1] else apart
         how = f"; decay and schedule are the same, {alike}"
-    text = f"{word}: {_seeds(suite, case, mine)}, the loss of {label(suite, mine)} is {said}{how}."
+    text = f"{word}: {_seeds(suite, case, mine)}, {said}{how}."
     ids = row_ids(suite, [case], [mine, plain, *_of(suite, case, EIGHT)])
     return text, "", ids, Chart("curves", "Loss on held-out text against updates", _points(ids), axis="updates")
 
@@ -138,11 +138,10 @@ def muon(evidence: Evidence) -> Answer | None:
         return None
     final = float(suite.cells[case][mine][f"measure.{LOSS}"])
     names = label(suite, mine), label(suite, plain)
-    said = difference(loss, names[1], final, "nats")
+    said = loss_of(loss, *names, final)
     worth, turns = _to_target(suite, case, mine, plain)
     text = sentence(
-        f"{worth} An update of {names[0]} takes {ratio(times)} {names[1]}'s time; "
-        f"{_seeds(suite, case, mine)}, its loss is {said}"
+        f"{worth} An update of {names[0]} takes {ratio(times)} {names[1]}'s time; {_seeds(suite, case, mine)}, {said}"
     )
     ids = row_ids(suite, [case], [mine, plain, *_of(suite, case, "muon")])
     rows = [suite.cells[case][one] for one in (mine, plain)]
@@ -171,6 +170,8 @@ def _to_target(suite: SuiteRows, case: str, mine: str, plain: str) -> tuple[str,
     times = suite.compare(case, mine, plain)
     if times is None or not needed[0]:
         return text, ""
+    if needed[0] >= needed[1]:
+        return text, f"where it saves updates; to this target it saves none, and each takes {ratio(times)}"
     fewer = f"{needed[1] / needed[0]:.2f}x {label(suite, plain)}'s"
     return text, f"where an update costs {fewer}, as many times as it saves updates; here it is {ratio(times)}"
 

@@ -8,10 +8,9 @@ from bancada import regions
 from bancada.clauses import against_words, share
 from bancada.comparisons import Comparison, SuiteRows, outcome_of
 from bancada.figures import say_bytes, say_time
-from bancada.outcomes import difference
 from bancada.questions.declare import Answer, Chart, Point, Question
 from bancada.questions.evidence import Evidence, Slice, figures, row_ids, slices, turning
-from bancada.questions.words import count, label, portion, ratio, sentence, turn
+from bancada.questions.words import count, label, loss_of, portion, ratio, sentence, turn
 from bancada.rows import Row
 
 COST, QUALITY = "peft.cost", "peft.quality"
@@ -242,8 +241,7 @@ def _learnt(suite: SuiteRows, case: str, names: tuple[str, str]) -> str:
     if found is None:
         return ""
     size = float(suite.cells[case]["upper"]["measure.final.loss"])
-    said = difference(found, names[0], size, "nats")
-    return f"with what has to be learnt: after as many updates the loss of {names[1]} is {said}"
+    return f"with what has to be learnt: after as many updates {loss_of(found, names[1], names[0], size)}"
 
 
 LORA_SPEED = Question(

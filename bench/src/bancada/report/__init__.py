@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bancada import baselines, published
-from bancada.report import data
+from bancada.report import answers, data
 from bancada.report.joined import by_machine
 from bancada.report.load import Loaded, load, merged_catalogue
 from bancada.report.page import STYLES, environment, missing, texts, write_whole
@@ -41,6 +41,7 @@ SCRIPTS = (
     "limits.js",
     "published.js",
     "baselines.js",
+    "questions.js",
     "coverage.js",
     "trust.js",
     "app.js",
@@ -82,14 +83,18 @@ def render(
     template, plotly = environment().get_template("template.html.j2"), _plotly()
     shown = by_machine(runs)
     verdicts = data.all_verdicts(shown, merged_catalogue(shown))
+    asked = answers.answered(shown, merged_catalogue(shown))
     return str(
         template.render(
             style=texts(STYLES),
             script=texts(SCRIPTS),
             plotly=plotly.get_plotlyjs(),
-            payload=in_script(data.payload(shown, verdicts, recorded, figures, runs)),
+            payload=in_script(
+                data.payload(shown, verdicts, recorded, figures, runs) | {"questions": answers.charts(asked)}
+            ),
             figures=data.figures(shown, verdicts),
             verdicts=verdicts,
+            asked=asked,
             runs=[_in_words(run, path) for run in runs],
         )
     )

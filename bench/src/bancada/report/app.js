@@ -144,6 +144,7 @@ function navigation() {
 watchCharts();
 filterBar();
 navigation();
+openAnswers();
 readFragment();
 showFilters(visible());
 cardCharts();
