@@ -289,6 +289,7 @@ def test_training_and_ranks_have_sections_of_their_own(browser: Any, tmp_path: P
     assert "better: " in seen.get(f"{section}.querySelector('table').innerText")
     own = f"[...document.querySelectorAll('[data-suite=\"{kinds.QUALITY}\"] .pareto select')].map(s => s.value)"
     assert seen.get(own) == ["m.kl", "m.bytes", "m.kl", "time"]  # what is lost against size, and against time
+    assert seen.get("document.querySelectorAll('.barlayer .point path').length") > 10  # bars are drawn as bars
     ranks = seen.get(f"document.querySelector('[data-suite=\"{kinds.RANKS}\"]').innerText")
     assert "all-ranks" not in ranks  # a sum of the others, not a part beside them
     assert "Not scaling" in ranks and "2 all-gather" not in ranks and "4 all-gather" in ranks

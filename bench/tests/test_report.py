@@ -13,7 +13,7 @@ import _synthetic as made
 import pytest
 
 from bancada import rows as schema
-from bancada.report import build, data, in_script
+from bancada.report import build, data, drawing, in_script
 from bancada.report.load import load
 
 SMALL = made.Recipe(grid=made.Recipe().grid | {"dtype": ["fp32"], "causal": [True]}, suites=("attention.forward",))
@@ -62,6 +62,17 @@ def test_plotly_is_there_once(tmp_path: Path) -> None:
     assert len(re.findall(r"\* plotly\.js v\d", text)) == 1
     assert text.count("<script") - text.count("<script\\") < 10
     assert len(text) < 5.6e6
+
+
+def test_only_the_kinds_of_charts_that_are_drawn_are_set_up() -> None:
+    """A browser spends three quarters of its time with plotly.js on setting up the others."""
+    plotly = pytest.importorskip("plotly.offline")
+    source = plotly.get_plotlyjs()
+    short = drawing.only_drawn(source)
+    left = re.findall(r"\.register\(\[([\w$(),]*)\]\)", short)
+    assert len(short) < len(source) and max(text.count("()") for text in left) == 1
+    other = "var Plotly={};a.register([b()]);"
+    assert drawing.only_drawn(other) == other
 
 
 def test_5000_cells_weigh_less_than_10_mb_and_take_less_than_10_s(tmp_path: Path) -> None:

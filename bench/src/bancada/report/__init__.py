@@ -11,6 +11,7 @@ from typing import Any
 
 from bancada import baselines, published
 from bancada.report import answers, data
+from bancada.report.drawing import only_drawn
 from bancada.report.joined import by_machine
 from bancada.report.load import Loaded, load, merged_catalogue
 from bancada.report.page import STYLES, environment, missing, texts, write_whole
@@ -88,7 +89,7 @@ def render(
         template.render(
             style=texts(STYLES),
             script=texts(SCRIPTS),
-            plotly=plotly.get_plotlyjs(),
+            plotly=only_drawn(plotly.get_plotlyjs()),
             payload=in_script(
                 data.payload(shown, verdicts, recorded, figures, runs) | {"questions": answers.charts(asked)}
             ),
