@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 HERE = Path(__file__).parent
-for folder in (HERE, HERE.parent / "bench" / "tests"):  # where the made-up runs are
+BENCH = HERE.parent / "bench" / "tests"
+for folder in (HERE, BENCH, BENCH / "compiled"):  # where the made-up runs are
     sys.path.insert(0, str(folder))
 
 

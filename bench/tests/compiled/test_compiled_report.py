@@ -35,7 +35,7 @@ def verdict_of(folder: Path, found: list[rows.Row]) -> Verdict:
 def test_the_verdict_counts_what_is_left_and_says_that_nothing_was_timed(tmp_path: Path) -> None:
     said = verdict_of(tmp_path / "x", FOUND)
     assert said.kind == "compiled" and not said.clear
-    assert said.headline == "Worth a run: sm_90, 1 of 3; sm_80, 1 of 1"
+    assert said.headline == "Configurations worth a run: sm_90, 1 of 3; sm_80, 1 of 1"
     assert said.clauses[0].startswith("Compiled, not measured")
     assert said.clauses[1] == (
         "sm_90: of 3 configurations 1 does not compile or fit, 1 is dominated, 1 is left to try. First in the "
@@ -47,7 +47,7 @@ def test_the_verdict_counts_what_is_left_and_says_that_nothing_was_timed(tmp_pat
 def test_the_words_turn_with_the_rows(tmp_path: Path) -> None:
     spilled = row(SUITE, SM_90 | {"block": 64}, stack_bytes=2048, loaded_bytes=9e9)
     said = verdict_of(tmp_path / "x", [spilled, FOUND[1], *FOUND[2:]])
-    assert said.headline == "Worth a run: sm_90, 2 of 3; sm_80, 1 of 1"
+    assert said.headline == "Configurations worth a run: sm_90, 2 of 3; sm_80, 1 of 1"
     assert "First in the order: 128, 4 warps (16 warps resident, 25% of the most, a stack of 96 B" in said.clauses[1]
     nothing = verdict_of(tmp_path / "y", [FOUND[2]])
     assert nothing.kind == "no data" and "400,000 bytes" in nothing.sentence

@@ -15,12 +15,12 @@ from bancada.compiled.targets import TARGETS
 from bancada.suite import Axis, Case, Entry, Metric, Scalar, Suite
 
 CRITERIA = (
-    Metric("stack_bytes", "stack a thread (spilled registers)", "bytes"),
-    Metric("matrix_missing", "expected matrix instruction missing"),
+    Metric("stack_bytes", "stack (spilled registers)", "bytes"),
+    Metric("matrix_missing", "missing matrix instructions"),
     Metric("bound_s", "lower bound of the time", "s"),
     Metric("instructions", "instructions a unit of work"),
-    Metric("resident_warps", "warps resident on a processor", better="higher"),
-    Metric("loaded_bytes", "bytes that all blocks load", "bytes"),
+    Metric("resident_warps", "resident warps", better="higher"),
+    Metric("loaded_bytes", "bytes loaded by all blocks", "bytes"),
     Metric("stages", "pipeline stages", better="higher"),
 )
 """By what configurations are ranked, the weightiest first: each a `measure.NAME` of a row."""

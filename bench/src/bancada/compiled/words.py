@@ -29,7 +29,7 @@ def compiled(suite: SuiteRows) -> Said | None:
     clauses = [NOT_TIMED, *(_clause(suite, group, every, places) for group in every[:MOST_CLAUSES])]
     if len(every) > MOST_CLAUSES:
         clauses.append(f"{len(every) - MOST_CLAUSES} more are in the section below.")
-    return Said("compiled", f"Worth a run: {said}", tuple(clauses), False, "", tuple(places))
+    return Said("compiled", f"Configurations worth a run: {said}", tuple(clauses), False, "", tuple(places))
 
 
 def _left(rows: Sequence[Row], places: dict[str, Place]) -> int:

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from bancada import baselines, published
+from bancada.price import check as check_price
 from bancada.report import answers, data
 from bancada.report.drawing import only_drawn
 from bancada.report.joined import by_machine
-from bancada.report.load import Loaded, load, merged_catalogue
+from bancada.report.load import Loaded, load, merged_catalogue, priced
 from bancada.report.page import STYLES, environment, missing, texts, write_whole
 from bancada.runs import PUBLISHED
 
@@ -29,6 +30,7 @@ SCRIPTS = (
     "lines.js",
     "costs.js",
     "tables.js",
+    "spent.js",
     "maps.js",
     "regions.js",
     "summary.js",
@@ -39,6 +41,7 @@ SCRIPTS = (
     "suites.js",
     "training.js",
     "ranks.js",
+    "compiled.js",
     "limits.js",
     "published.js",
     "baselines.js",
@@ -49,22 +52,28 @@ SCRIPTS = (
 )
 
 
-def build(runs: Sequence[Path], output: Path | None = None, recorded: Path | None = None) -> Path:
+def build(
+    runs: Sequence[Path], output: Path | None = None, recorded: Path | None = None, price: float | None = None
+) -> Path:
     """Writes the report of these run folders, and returns its path.
 
     Args:
         runs: folders with a `rows.jsonl`, and a `plan.json` and `catalogue.json` where there are any.
         output: the file to write, its folder made where missing; by default in the last of the folders, `report.html`
             of a single run, `joined.html` of several.
+        price: of a device-hour, in place of the one that a run was given.
         recorded: the folder of baselines; by default `baselines` beside the folder of runs that the last run lies in.
 
     Raises:
-        ValueError: there is no run, or one is not a run folder.
+        ValueError: there is no run, one is not a run folder, or the price is no finite number above 0.
         ModuleNotFoundError: jinja2 or plotly is not installed (the extra `bancada[report]` brings them).
     """
     if not runs:
         raise ValueError("runs=[]: at least one run folder is needed")
+    check_price(price)
     loaded = [load(Path(run)) for run in runs]
+    if price is not None:
+        loaded = [priced(run, price) for run in loaded]
     name = PAGE if len(runs) == 1 else JOINED  # a page of several runs must not replace one's own
     path = Path(output) if output is not None else Path(runs[-1]) / name
     kept = recorded or baselines.folder_of(Path(runs[-1]))

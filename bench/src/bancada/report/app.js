@@ -82,7 +82,7 @@ function refresh() {
   belowCards();
 }
 
-const SECTIONS = { kernel: suiteSection, training: trainingSection, ranks: ranksSection };
+const SECTIONS = { kernel: suiteSection, training: trainingSection, ranks: ranksSection, compile: compiledSection };
 const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
 function familySection(family, cells) {

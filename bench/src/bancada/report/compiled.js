@@ -11,8 +11,9 @@ function questionsOf(suite, cells) {
   const own = Object.keys(cells[0].axes).filter((name) => name !== "target" && !suite.configuration.includes(name));
   const varying = own.filter((name) => unique(cells.map((c) => c.axes[name])).length > 1);
   const runs = unique(cells.map((c) => c.run)).length > 1;
-  const title = (c) => [...varying.map((n) => sayAxis(n, c.axes[n])), runs ? c.run : ""].filter(Boolean).join(", ");
-  const fixed = own.filter((name) => !varying.includes(name)).map((name) => sayAxis(name, cells[0].axes[name]));
+  const place = (n, value) => (typeof value === "string" ? value : sayAxis(n, value));
+  const title = (c) => [...varying.map((n) => place(n, c.axes[n])), runs ? c.run : ""].filter(Boolean).join(", ");
+  const fixed = own.filter((name) => !varying.includes(name)).map((name) => place(name, cells[0].axes[name]));
   const found = groups(cells, (c) => [c.run, ...varying.map((n) => c.axes[n])].join(KEY)).map((inside) => ({
     title: title(inside[0]),
     cells: inside,
@@ -66,16 +67,18 @@ function configurationTable(suite, cells) {
     };
     return button(configurationOf(c), show, { class: "link" });
   };
-  const standing = (c) => (c.dominated_by ? `dominated by ${c.dominated_by}` : "left to try");
+  const whole = (title, name, unit) => ({ ...number(title, name, unit), whole: true });
+  const better = (c) => cells.find((one) => configurationOf(one) === c.dominated_by);
+  const standing = (c) => (c.dominated_by ? `dominated by ${better(c)?.rank ?? c.dominated_by}` : "left to try");
   const share = (c) => `${sayShare(c["measure.occupancy"])}, by ${c["note.limit"]}`;
   const columns = [
     { title: "order", value: (c) => c.rank, show: (c) => String(c.rank) },
     { title: "configuration", value: configurationOf, show: open },
     { title: "standing", value: standing, show: standing },
-    number("warps", "measure.resident_warps", "resident"),
+    whole("warps", "measure.resident_warps", "resident"),
     { title: "of the most, limited", beside: true, value: () => null, show: share },
-    number("registers", "measure.registers", "a thread"),
-    number("stack", "measure.stack_bytes", "B a thread"),
+    whole("registers", "measure.registers", "a thread"),
+    whole("stack", "measure.stack_bytes", "B a thread"),
     number("shared memory", "measure.shared_bytes", BYTES),
     number("instructions", "measure.instructions", `a ${suite.unit}`),
     { title: "matrix units", value: (c) => c["note.matrix"], show: (c) => c["note.matrix"] },
@@ -107,11 +110,15 @@ function compiledSection(suite, cells) {
   const section = el("section", { class: "suite", "data-suite": suite.id }, heading);
   const { found, fixed } = questionsOf(suite, cells);
   const targets = unique(cells.map((c) => c.axes.target));
-  const titles = metricsOf(suite).map((m) => `${m.title}${m.better === "higher" ? " (more is better)" : ""}`);
+  const titles = (better) =>
+    metricsOf(suite)
+      .filter((m) => m.better === better)
+      .map((m) => m.title)
+      .join(", ");
   const rule =
-    `One configuration dominates another of the same kernel, target and sizes where it is nowhere worse in ` +
-    `${titles.slice(0, -1).join(", ")} and ${titles[titles.length - 1]}, each at two digits, and somewhere better; ` +
-    `a run on the GPU need only try the others. They are ordered by the same figures, the first named first.`;
+    `One configuration dominates another of the same kernel, target and sizes where, at two digits, it is nowhere ` +
+    `worse and somewhere better in ${titles("lower")} (less is better), ${titles("higher")} (more is better). ` +
+    `A run on the GPU need only try those that nothing dominates; the order goes by the same figures.`;
   const box = el("div", { class: "configurations" });
   const name = (some) => {
     const question = found.find((one) => one.cells.includes(some[0]));

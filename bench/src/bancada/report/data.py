@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from bancada import baselines, published
+from bancada.compiled import ranking
 from bancada.report.columns import rounded, table
 from bancada.report.load import Loaded, merged_catalogue
 from bancada.report.recorded import published_figures, recorded_cells
@@ -18,6 +19,7 @@ MOST_SAMPLES = 60_000
 """Raw samples on a page, over all cells; beyond it a cell shows the quantiles of its samples."""
 QUANTILES = 11
 NOT_MEASURED = "not measured"
+COMPILED = "compiled"
 TOO_FAST = 1.15
 """A result above this share of a ceiling means that the work or the clock is wrong."""
 
@@ -33,7 +35,7 @@ def payload(
     cells = [cell for run in runs for cell in run_cells(run)]
     return {
         "runs": [_run(run) for run in sources or runs],
-        "cells": table(cells, skip=("schema", "kind", "samples")),
+        "cells": table(cells, skip=("schema", "kind", "samples", "clocks_mhz")),
         "samples": _samples(cells),
         "pairs": table([_pair(row) for run in runs for row in run.rows if row["kind"] == "pair"]),
         "contrasts": table([_contrast(row) for run in runs for row in run.rows if row["kind"] == "contrast"]),
@@ -53,12 +55,17 @@ def all_verdicts(runs: Sequence[Loaded], catalogue: dict[str, Any]) -> list[Verd
 
 
 def run_cells(run: Loaded) -> Iterator[Row]:
-    """Every cell row, then one of status `not measured` for each planned cell that has none."""
+    """Every cell row, then one of status `not measured` for each planned cell that has none.
+
+    A row of a compile suite is never one of those measured: its status is `compiled`, and it knows its place.
+    """
     seen = set()
+    places = ranking.on_a_page(run.rows, run.catalogue)
     for row in run.rows:
         if row["kind"] == "cell":
             seen.add((row["suite"], row["case"], row["contender"]))
-            yield row
+            compiled = {"status": COMPILED} if row["status"] == "ok" and "time_s" not in row else {}
+            yield row | compiled | places.get(row["row_id"], {})
     ended = any(row["kind"] == "end" for row in run.rows)
     reason = "the sweep ended without a row for it" if ended else "the sweep stopped before it; start it again to go on"
     known = {
@@ -213,7 +220,7 @@ def figures(runs: Sequence[Loaded], found: Sequence[Verdict]) -> Figures:
         sum(statuses.values()),
         tuple((name.replace("_", " "), number) for name, number in rest),
         sum(verdict.clear for verdict in found),
-        len(found),
+        sum(verdict.kind != "compiled" for verdict in found),
         sum(row["false_verdicts"] for row in aa),
         sum(row["comparisons"] for row in aa),
     )

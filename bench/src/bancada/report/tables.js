@@ -23,7 +23,9 @@ function withAlignedTexts(columns, rows) {
   return columns.map((column) => {
     if (!column.figures) return column;
     const values = rows.map(column.value);
-    const texts = aligned(values.map((value) => (value == null ? null : value / (column.size || 1))));
+    const texts = column.whole
+      ? values.map((v) => (v == null ? "" : sayValue(v)))
+      : aligned(values.map((value) => (value == null ? null : value / (column.size || 1))));
     const byRow = new Map(rows.map((row, i) => [row, texts[i]]));
     return { ...column, show: (row) => byRow.get(row) };
   });
@@ -39,7 +41,7 @@ function sorted(rows, column, down) {
 }
 
 function sortable(given, rows, { first = 14, caption = "", open = null } = {}) {
-  // Columns: {title, unit, value(row), show(row) -> node or text, figures, size, beside}.
+  // Columns: {title, unit, value(row), show(row) -> node or text, figures, whole, size, beside}.
   const columns = withAlignedTexts(given, rows);
   const state = { by: null, down: false, shown: first };
   const body = el("tbody");
