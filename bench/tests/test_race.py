@@ -139,12 +139,12 @@ def test_a_race_goes_on_while_undecided_up_to_the_cap() -> None:
 
 
 def test_a_small_budget_means_fewer_rounds_but_never_fewer_than_the_least() -> None:
-    one = Race([entrant("a", spin(1e-3), 1.0), entrant("b", spin(9e-3), 1.0)], CLOCK, QUICK, 8.0, no_beat)
-    one.run(Benchmark())
-    assert one.times().shape[1] == 4
-    other = Race([entrant("a", spin(1e-3), 1.0), entrant("b", spin(9e-3), 1.0)], CLOCK, QUICK, 0.1, no_beat)
-    other.run(Benchmark())
-    assert other.times().shape[1] == QUICK.least_rounds
+    clock = Virtual()
+    for budget_s, rounds in ((8.0, 4), (0.1, QUICK.least_rounds)):
+        entrants = [entrant("a", clock.spend(lambda: 1e-3), 1.0), entrant("b", clock.spend(lambda: 9e-3), 1.0)]
+        one = Race(entrants, clock, QUICK, budget_s, no_beat)
+        one.run(Benchmark(clock))
+        assert one.times().shape[1] == rounds
 
 
 class Flushing(Virtual):
@@ -199,7 +199,7 @@ def test_a_known_duration_is_measured_within_3_percent(benchmark: Any) -> None:
     """
     known = {"a": 1e-4, "b": 1e-3, "c": 5e-3}
     entrants = [entrant(name, spin(seconds), seconds) for name, seconds in known.items()]
-    one = Race(entrants, CLOCK, Settings(rounds=30, most_rounds=30), 20.0, no_beat)
+    one = Race(entrants, CLOCK, Settings(rounds=30, most_rounds=30, sample_s=5e-4), 20.0, no_beat)
     one.run(benchmark)
     assert one.times().min(axis=1) == pytest.approx(np.array(list(known.values())), rel=0.03)
 

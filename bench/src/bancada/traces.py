@@ -1,15 +1,15 @@
 """Recorded races of identical contenders, and what the rules of this harness say of them.
 
-A trace is a race of identical contenders that never stopped early: seconds of every round of each. Every pair of one
-race is a comparison whose right answer is known, 1; and 1.05 where one of the two is multiplied by it. Replaying the
-looks of a race over them shows how often a verdict would have been false, and how often a planted difference would
-have been found, with the noise of a real machine and always the same figures. Pairs of one race share its rounds, so
-they are not independent of one another; races are.
+A trace holds the seconds of every round of every contender of such a race. Every pair of one race is a comparison whose
+right answer is known, 1; and 1.05 where one of the two is multiplied by it. Replaying the looks of a race over them
+shows how often a verdict would have been false, and how often a planted difference would have been found, with the
+noise of a real machine and always the same figures. A race that was recorded for fewer rounds than the cap is over
+where its record ends, as one is whose time is up. Pairs of one race share its rounds, so they are not independent of
+one another; races are.
 """
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 import zipfile
@@ -34,16 +34,19 @@ HUMP = 1.6
 
 @dataclass(frozen=True)
 class Traces:
-    """Seconds a call, [races, contenders, rounds], and where they were taken: device, versions, date."""
+    """Races, each as seconds a call, [contenders, rounds], and where they were taken: device, versions, date."""
 
-    times: Floats
+    races: tuple[Floats, ...]
     facts: dict[str, Any]
 
-    def log_ratios(self) -> Floats:
-        """Of every pair of every race, [pairs, rounds]."""
-        first, second = np.triu_indices(self.times.shape[1], k=1)
-        logs = np.log(self.times)
-        return (logs[:, first] - logs[:, second]).reshape(-1, self.times.shape[2])
+    def log_ratios(self) -> list[Floats]:
+        """Of every pair, [pairs, rounds]; races of equally many rounds together."""
+        found: dict[int, list[Floats]] = {}
+        for times in self.races:
+            first, second = np.triu_indices(len(times), k=1)
+            logs = np.log(times)
+            found.setdefault(times.shape[1], []).append(logs[first] - logs[second])
+        return [np.concatenate(of_one_length) for of_one_length in found.values()]
 
 
 @dataclass(frozen=True)
@@ -74,19 +77,20 @@ def replay(log_ratios: Floats, settings: Settings) -> Replayed:
     """Each pair of [pairs, rounds] as a race of its own: looked at as `looks` does, over where it is decided.
 
     Raises:
-        ValueError: fewer rounds than the settings' cap.
+        ValueError: fewer rounds than the least of the settings.
     """
     pairs, rounds = log_ratios.shape
-    if rounds < settings.most_rounds:
-        raise ValueError(f"log_ratios: {rounds} rounds, must be at least most_rounds={settings.most_rounds}")
+    if rounds < settings.least_rounds:
+        raise ValueError(f"log_ratios: {rounds} rounds, must be at least least_rounds={settings.least_rounds}")
+    cap = min(rounds, settings.most_rounds)
     said, used = np.zeros(pairs, dtype=np.int64), np.zeros(pairs, dtype=np.int64)
-    going, goal = np.arange(pairs), settings.rounds
+    going, goal = np.arange(pairs), min(settings.rounds, cap)
     while len(going):
-        last = goal >= settings.most_rounds
+        last = goal >= cap
         _, low, high = trimmed(log_ratios[going, :goal], CONFIDENCE if last else IN_BETWEEN)
         said[going], used[going] = sides(low, high), goal
         going = going[:0] if last else going[~decided(low, high)]
-        goal = further(goal, settings)
+        goal = min(cap, further(goal, settings))
     return Replayed(said, used)
 
 
@@ -119,64 +123,67 @@ class Figures:
 
 def figures(traces: Traces, settings: Settings) -> Figures:
     """Replays everything over recorded races."""
-    ratios = traces.log_ratios()
-    pairs = len(ratios)
-    same = replay(ratios, settings)
-    with_five, right = planted(ratios, 1.05)
-    five = replay(with_five, settings)
-    half = replay(planted(ratios, 1.005)[0], settings)
-    return Figures(
-        Share(int((same.said != 0).sum()), pairs),
-        Share(int((five.said == right).sum()), pairs),
-        Share(int((five.said == -right).sum()), pairs),
-        Share(int((half.said != 0).sum()), pairs),
-        *_shapes(traces.times[..., : settings.most_rounds]),
-        (float(same.rounds.mean()), float(five.rounds.mean())),
-        len(traces.times),
-    )
+    counted = {"pairs": 0, "false": 0, "found": 0, "turned": 0, "called": 0, "rounds": 0, "rounds with 5%": 0}
+    for ratios in traces.log_ratios():
+        same = replay(ratios, settings)
+        with_five, right = planted(ratios, 1.05)
+        five = replay(with_five, settings)
+        half = replay(planted(ratios, 1.005)[0], settings)
+        counted["pairs"] += len(ratios)
+        counted["false"] += int((same.said != 0).sum())
+        counted["found"] += int((five.said == right).sum())
+        counted["turned"] += int((five.said == -right).sum())
+        counted["called"] += int((half.said != 0).sum())
+        counted["rounds"] += int(same.rounds.sum())
+        counted["rounds with 5%"] += int(five.rounds.sum())
+    pairs = counted["pairs"]
+    false, found, turned, called = (Share(counted[name], pairs) for name in ("false", "found", "turned", "called"))
+    steady, drifting, humped = _shapes([times[:, : settings.most_rounds] for times in traces.races])
+    rounds = counted["rounds"] / pairs, counted["rounds with 5%"] / pairs
+    return Figures(false, found, turned, called, steady, drifting, humped, rounds, len(traces.races))
 
 
-def _shapes(times: Floats) -> tuple[Share, Share, Share]:
+def _shapes(races: Sequence[Floats]) -> tuple[Share, Share, Share]:
     """Contenders called unstable: as they are, one a race with a planted drift, one with a planted second hump."""
-    races, contenders, rounds = times.shape
-    steady = sum(bool(reason) for race in times for reason in unstable(race))
-    ramp = np.linspace(1.0, DRIFT, rounds)
-    hump = np.where(np.random.default_rng(0).random((races, rounds)) < 0.5, HUMP, 1.0)
+    steady = sum(bool(reason) for times in races for reason in unstable(times))
+    rng = np.random.default_rng(0)
     told = {"drift": 0, "hump": 0}
-    for number, race in enumerate(times):
-        for name, factor in (("drift", ramp), ("hump", hump[number])):
-            bent = race.copy()
+    for number, times in enumerate(races):
+        contenders, rounds = times.shape
+        ramp = np.linspace(1.0, DRIFT, rounds)
+        hump = np.where(rng.random(rounds) < 0.5, HUMP, 1.0)
+        for name, factor in (("drift", ramp), ("hump", hump)):
+            bent = times.copy()
             bent[number % contenders] *= factor
             told[name] += bool(unstable(bent)[number % contenders])
-    return Share(steady, races * contenders), Share(told["drift"], races), Share(told["hump"], races)
+    number = len(races)
+    return Share(steady, sum(map(len, races))), Share(told["drift"], number), Share(told["hump"], number)
 
 
-def pack(found: Sequence[Row], rounds: int) -> Traces:
-    """The races of identical contenders among a run's rows that went on for `rounds`.
+def pack(found: Sequence[Row]) -> Traces:
+    """The races of identical contenders among a run's rows: of `harness.aa`, and either half of `harness.planted`.
 
     Raises:
         ValueError: there is none.
     """
-    cells = [row for row in found if row["kind"] == "cell" and row["suite"] == "harness.aa" and "samples" in row]
-    by_case = [list(group) for _, group in itertools.groupby(cells, key=lambda row: row["case"])]
-    most = max((len(group) for group in by_case), default=0)
-    whole = [
-        [row["samples"][:rounds] for row in group]
-        for group in by_case
-        if len(group) == most and all(len(row["samples"]) >= rounds for row in group)
-    ]
-    if not whole or most < 2:
-        raise ValueError(f"rounds={rounds}: no race of identical contenders among these rows went on for as many")
+    races: dict[tuple[str, str, str], list[list[float]]] = {}
+    for row in found:
+        if row["kind"] == "cell" and row["suite"] in ("harness.aa", "harness.planted") and "samples" in row:
+            races.setdefault((row["suite"], row["case"], row["contender"].partition("-")[0]), []).append(row["samples"])
+    whole = tuple(np.array(race) for race in races.values() if len(race) > 1 and len(set(map(len, race))) == 1)
+    if not whole:
+        raise ValueError("found: no race of identical contenders among these rows")
     head = next((row for row in found if row["kind"] == "run"), {})
     names = ("device_name", "time", "env.cores", "env.threads", "env.os", "version.torch")
-    return Traces(np.array(whole), {name: head[name] for name in names if name in head})
+    return Traces(whole, {name: head[name] for name in names if name in head})
 
 
 def save(traces: Traces, path: Path) -> None:
     """As a compressed `.npz` of single precision, without pickles."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    races: dict[str, Any] = {f"race{number}": times.astype(np.float32) for number, times in enumerate(traces.races)}
     with path.open("wb") as file:
-        np.savez_compressed(file, times=traces.times.astype(np.float32), facts=np.array(json.dumps(traces.facts)))
+        np.savez_compressed(file, facts=np.array(json.dumps(traces.facts)), **races)
 
 
 def load(path: Path = FILE) -> Traces:
@@ -187,9 +194,10 @@ def load(path: Path = FILE) -> Traces:
     """
     try:
         with np.load(path, allow_pickle=False) as found:
-            times, facts = found["times"].astype(np.float64), json.loads(str(found["facts"]))
+            facts = json.loads(str(found["facts"]))
+            races = tuple(found[name].astype(np.float64) for name in found.files if name != "facts")
     except (OSError, EOFError, KeyError, ValueError, zipfile.BadZipFile) as error:
         raise ValueError(f"recorded={str(path)!r}: cannot be read as recorded races: {error}") from None
-    if times.ndim != 3 or not np.isfinite(times).all() or (times <= 0).any():
-        raise ValueError(f"recorded={str(path)!r}: times must be positive, [races, contenders, rounds]")
-    return Traces(times, facts)
+    if not races or not all(times.ndim == 2 and np.isfinite(times).all() and (times > 0).all() for times in races):
+        raise ValueError(f"recorded={str(path)!r}: must hold races, [contenders, rounds] of positive numbers")
+    return Traces(races, facts)

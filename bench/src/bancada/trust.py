@@ -77,7 +77,7 @@ def record(
     settings = dataclasses.replace(Settings(), rounds=most, budget_s=RECORD_S)
     planned = _cases(identical(), math.ceil(comparisons / _pairs()), RECORD_S)
     run_dir = _race(planned, settings, "record", root, runs, device, threads, console)
-    kept = traces.pack(rows.read(run_dir / ROWS).rows, most)
+    kept = traces.pack(rows.read(run_dir / ROWS).rows)
     traces.save(kept, path)
     return kept
 
