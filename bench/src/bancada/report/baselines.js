@@ -34,7 +34,9 @@ function besideTable(pairs) {
     { title: "recorded", unit, figures: true, size, value: ([, r]) => r.time_s },
   ];
   if (pairs.some(([, r]) => r.ratio != null))
-    columns.push(
+    columns.splice(
+      3, // of one machine, what became of the times comes first
+      0,
       { title: "here / recorded", unit: "times", figures: true, value: ([, r]) => r.ratio },
       intervalColumn(([, r]) => between(r.ratio_low, r.ratio_high)),
       { title: "so here it is", value: ([, r]) => r.says, show: ([, r]) => r.says || "" },
