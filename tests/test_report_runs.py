@@ -68,9 +68,7 @@ def test_times_beside_a_recorded_run_are_compared_where_the_machine_is_the_same(
     run = write(tmp_path / "runs" / "now", replace(SMALL, run="now", seed=1, speed={"flash-tiled": 1.1}))
     seen = Seen(browser, build([run]), width)
     said = text(seen, "[data-baseline=then]")
-    assert (
-        "Times here against the recorded ones: 2 slower, 0 faster" in said and "the 8 cells of peers" in said
-    )
+    assert "Times here against the recorded ones: 2 slower, 0 faster" in said and "the 8 cells of peers" in said
     first = seen.page.locator("[data-baseline=then] tbody tr").first.inner_text()
     assert "flash (tiled)" in first and "slower" in first
     assert seen.get("document.documentElement.scrollWidth") <= width
