@@ -64,8 +64,8 @@ function deviceRows(cells) {
     const cases = unique(one.map((c) => c.caseKey)).length;
     return [
       one[0].suite,
-      `${digits(least, 4)} to ${digits(most, 4)} MHz`,
-      `${digits(warmest)} °C`,
+      `${Math.round(least)} to ${Math.round(most)} MHz`,
+      `${Math.round(warmest)} °C`,
       slowed ? `in ${slowed} of ${cases} cases` : "in none",
     ];
   });
