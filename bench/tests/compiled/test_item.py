@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -13,8 +14,10 @@ from _compiled_rows import CPU, STAMP
 
 from bancada import rows
 from bancada.bench import Worker
-from bancada.compiled.compiler import backend_of, compile_launch
-from bancada.compiled.item import CompileItem
+from bancada.compiled.compiler import Compiled, backend_of, compile_launch
+from bancada.compiled.item import CompileItem, facts
+from bancada.compiled.occupancy import occupancy
+from bancada.compiled.targets import find
 from bancada.settings import Job, JobCase, Settings
 
 triton = pytest.importorskip("triton")
@@ -88,6 +91,19 @@ def test_the_cache_lies_where_triton_is_told(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=200)
     assert done.stdout.strip() == "[False, True]", done.stderr
     assert list(tmp_path.rglob("*.cubin"))
+
+
+def test_spilled_registers_are_stored_and_loaded_again() -> None:
+    """PTX does not show it, machine code (AMD's) does."""
+    suite = planted.suite(planted.SOUND)
+    for target, more in (("sm_80", 2 * 16 * 4 * 32 / 64**2), ("gfx942", 0.0)):
+        held = occupancy(find(target), 128, 0, 4)
+        made = Compiled(128, 0, None, 0, "\tv_add_u32 v0, v1\n\tadd.s32 %r1, %r2, %r3;\n", "", 1.0, False)
+        counted = [
+            facts(suite, suite.case(target=target), one, held, 4)["measure.instructions"]
+            for one in (made, dataclasses.replace(made, stack_bytes=64))
+        ]
+        assert counted[0] > 0 and counted[1] - counted[0] == pytest.approx(more)
 
 
 def test_what_is_no_target_is_refused() -> None:

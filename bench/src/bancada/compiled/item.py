@@ -19,6 +19,8 @@ from bancada.screen import Failed, available, failure
 from bancada.settings import JobCase
 from bancada.suite import Case
 
+REGISTER_BYTES = 4
+
 
 @dataclass
 class CompileItem:
@@ -106,6 +108,8 @@ def facts(suite: CompileSuite, case: Case, made: Compiled, held: Occupancy, warp
     expected = suite.matrix(case) and dtype in target.matrix
     missing = expected and target.instruction not in counts.matrix
     used = ", ".join(counts.matrix) or "none"
+    # PTX knows nothing of spilling: each spilled register is stored and loaded again in a pass of the loop.
+    passes = counts.repeated + (2 * made.stack_bytes // REGISTER_BYTES if target.backend == "cuda" else 0)
     found: Row = {
         "measure.registers": made.registers,
         "measure.stack_bytes": made.stack_bytes,
@@ -113,7 +117,7 @@ def facts(suite: CompileSuite, case: Case, made: Compiled, held: Occupancy, warp
         "measure.resident_blocks": held.blocks,
         "measure.resident_warps": held.warps,
         "measure.occupancy": held.share,
-        "measure.instructions": counts.repeated * warps * target.warp_size / suite.units(case),
+        "measure.instructions": passes * warps * target.warp_size / suite.units(case),
         "measure.loop_instructions": counts.loop,
         "measure.all_instructions": counts.instructions,
         "measure.matrix_instructions": many,

@@ -41,7 +41,8 @@ function firstChoice(cells, pick) {
 }
 
 function firstChoices(questions, targets, pick) {
-  const chips = new Map(questions.flatMap((q) => q.cells).map((c) => [c.axes.target, c["note.chip"]]));
+  const named = questions.flatMap((q) => q.cells).filter((c) => c["note.chip"]);
+  const chips = new Map(named.map((c) => [c.axes.target, c["note.chip"]]));
   const heads = targets.map((target) =>
     el("th", { scope: "col", class: "at" }, target, el("small", {}, ` ${chips.get(target) || ""}`)),
   );
