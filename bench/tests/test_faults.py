@@ -135,6 +135,7 @@ def test_no_process_is_left(faults: tuple[Path, str]) -> None:
     assert str(faults[0]) not in listed
 
 
+@pytest.mark.slow
 def test_five_faults_in_twenty_cells_leave_fifteen_valid_rows_and_five_typed_ones(tmp_path: Path) -> None:
     """tritonbench 873, HeCBench 77: one failure ended the run; here memory, a crash, a hang, an import, an answer."""
     line = command(tmp_path, "planted.five", "five", list(range(5)), limit=LIMIT_S)
