@@ -125,7 +125,7 @@ const NUMBER = new Intl.NumberFormat("en-US");
 const sayValue = (value) => (typeof value === "number" ? NUMBER.format(value) : String(value));
 // An axis at 0 is one that this case does not set (as many K/V heads as heads): nothing is said of it.
 const sayAxis = (name, value) =>
-  value === 0
+  value === 0 || value === undefined
     ? ""
     : value === true
       ? name

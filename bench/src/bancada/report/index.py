@@ -50,7 +50,7 @@ def write(folder: Path) -> Path:
     listed = [_line(one, path.parent) for one in runs.files(folder)]
     listed.sort(key=lambda line: (line["run"].time, line["run"].name), reverse=True)
     template = environment().get_template("index.html.j2")
-    write_whole(path, template.render(style=texts(STYLES), lines=listed, folder=folder.name))
+    write_whole(path, template.render(style=texts(STYLES), lines=listed))
     return path
 
 
