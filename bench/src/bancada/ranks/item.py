@@ -223,7 +223,9 @@ class RankedCase:
     def _cell(self, contender: RanksContender, status: str, reason: str, facts: Mapping[str, Any]) -> rows.Row:
         job, threads = self._place.job, self._place.threads
         facts = {**facts, **note(self._device, self._place.ranks.world_size)}
-        return cells.cell(self._suite, self._case, contender, self._device, job.stamp, status, reason, threads, facts)
+        return cells.cell(
+            self._suite, self._case, contender, self._device, job.stamped(self._planned), status, reason, threads, facts
+        )
 
 
 def note(device: Device, ranks: int) -> dict[str, str]:
