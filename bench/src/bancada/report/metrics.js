@@ -95,9 +95,11 @@ function winners(cells, metric = METRICS.time) {
 }
 
 function beaten(a, b, metrics) {
-  // Whether b is nowhere shown to be worse than a in these figures, and somewhere better.
+  // Whether b is shown to be better than a in some of these figures, and in no other worse: neither shown to be, nor
+  // behind by more than equal figures are where nothing is decided.
   const found = metrics.map((metric) => stands(metric, b, a));
-  return found.includes(-1) && !found.includes(1);
+  const behind = metrics.some((metric, i) => !found[i] && better(metric)(b, a) > SAME * Math.abs(metric.get(a)));
+  return found.includes(-1) && !found.includes(1) && !behind;
 }
 const front = (cells, metrics) => cells.filter((a) => !cells.some((b) => beaten(a, b, metrics)));
 function worthOf(cells, metric) {

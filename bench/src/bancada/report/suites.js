@@ -105,7 +105,11 @@ function moreOf(items, first, what, make) {
 
 function figureOf(cells, xName, metric, range, caption, title, crossed) {
   const figure = el("figure", {}, el("figcaption", {}, caption));
-  if (drawable(cells, metric).length) {
+  const values = drawable(cells, metric).map(metric.get);
+  const [least, most] = [Math.min(...values), Math.max(...values)];
+  if (metric === METRICS.memory && values.length > 2 && most <= least * (1 + SAME))
+    figure.append(empty(`${metric.say(most)} for all of them here.`)); // a chart of it helps nobody to choose
+  else if (values.length) {
     const label = [caption, xName ? `against ${xName}` : "", title].filter(Boolean).join(", ");
     addChart(figure, { ...panel(cells, xName, metric, range, false, crossed), label });
   } else if (measured(cells).some((c) => metric.get(c) === 0)) figure.append(empty("Zero for all contenders here."));
