@@ -37,7 +37,8 @@ function publishedDots(figures, cells) {
     const most = rows[rows.length - 1].value;
     layout.xaxis = axis(look, {
       range: [0, most * 1.04],
-      nticks: 5,
+      nticks: Math.max(2, Math.floor((width - room - 84) / 70)),
+      tickangle: 0,
       tickformat: ".2s",
       title: axisTitle("FLOP/s", look),
     });
