@@ -17,8 +17,8 @@ from bancada import ceilings, cells, rows, stats
 from bancada.accuracy import changed_inputs
 from bancada.clock import Clock, clock_for
 from bancada.heartbeat import Heartbeat
-from bancada.parent import PARTS, ROWS
 from bancada.race import Race
+from bancada.rows import PARTS, ROWS
 from bancada.screen import Entrant, Failed, Question, ask, check, failure, restore, screen
 from bancada.settings import Job, JobCase, Settings
 from bancada.stability import own_drift, unstable

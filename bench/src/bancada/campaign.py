@@ -19,10 +19,11 @@ from bancada._suites import AA_SIZES
 from bancada.compiled import CompileSuite
 from bancada.heartbeat import Current
 from bancada.lock import busy, held
-from bancada.parent import PARTS, ROWS, Parent, job_environment
+from bancada.parent import Parent, job_environment
 from bancada.price import FIELD as PRICE
 from bancada.ranks import RanksSuite
 from bancada.ranks.pool import Pools
+from bancada.rows import PARTS, ROWS
 from bancada.settings import Job, Settings
 from bancada.suite import AnySuite, Device
 from bancada.sweep import Planned

@@ -19,9 +19,9 @@ from bancada.campaign import CATALOGUE, PLAN, Campaign, overhead
 from bancada.compiled.prune import LeftOut, prune
 from bancada.heartbeat import Current
 from bancada.machine import device as find_device
-from bancada.parent import ROWS
 from bancada.price import check as check_price
 from bancada.registry import discover
+from bancada.rows import ROWS
 from bancada.settings import Settings
 from bancada.suite import AnySuite
 from bancada.sweep import START_S, Block, Choice, Planned, Sweep, estimate_s, like, load, parse_sets, plan

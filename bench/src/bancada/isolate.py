@@ -19,8 +19,8 @@ from typing import Protocol
 import numpy as np
 
 from bancada import ceilings, cells, rows, stats
-from bancada.parent import PARTS, ROWS, left
-from bancada.rows import Row
+from bancada.parent import left
+from bancada.rows import PARTS, ROWS, Row
 from bancada.settings import Job, Settings
 from bancada.sweep import Planned
 

@@ -20,11 +20,10 @@ from bancada import cells, heartbeat, rows
 from bancada.heartbeat import Current
 from bancada.limits import PARENT
 from bancada.machine import memory_bytes
+from bancada.rows import ROWS
 from bancada.settings import Job
 from bancada.sweep import Planned
 
-ROWS = "rows.jsonl"
-PARTS = "parts.jsonl"
 POLL_S = 0.1
 START_LIMIT_S = 300.0
 MOST_IDLE_STARTS = 3

@@ -37,6 +37,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+ROWS, PARTS = "rows.jsonl", "parts.jsonl"
+"""Files of a run's folder: its rows, and the seconds that its parts took."""
+
 SCHEMA = 1
 STATUSES = ("ok", "unsupported", "incorrect", "out_of_memory", "timeout", "crashed", "unstable")
 VERDICTS = ("faster", "slower", "too close to call")

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bancada.parent import ROWS
 from bancada.registry import unknown
+from bancada.rows import ROWS
 
 IDENTITY = ("device", "device_name", "env.cores", "env.threads")
 """What makes two runs of one machine: its device, not its clock, its driver or the day."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bancada import runs
-from bancada.parent import ROWS
+from bancada.rows import ROWS
 from bancada.shell import PriceOption, RunsOption, root, runs_folder, stdout, told
 
 if TYPE_CHECKING:

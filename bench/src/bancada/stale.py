@@ -16,7 +16,7 @@ from collections.abc import Collection, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from bancada.parent import ROWS
+from bancada.rows import ROWS
 from bancada.suite import Device
 from bancada.sweep import Planned
 

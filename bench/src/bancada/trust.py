@@ -20,7 +20,7 @@ from bancada._suites import AA_SIZES, CONTENDERS, PLANTED, SPINS_US, identical, 
 from bancada.campaign import Campaign, execute
 from bancada.console import watching
 from bancada.machine import device as find_device
-from bancada.parent import ROWS
+from bancada.rows import ROWS
 from bancada.settings import Settings
 from bancada.suite import KernelSuite
 from bancada.sweep import Planned

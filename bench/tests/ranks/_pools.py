@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bancada import rows
-from bancada.parent import ROWS
 from bancada.ranks import RanksSuite
 from bancada.ranks.pool import Pools
 from bancada.registry import discover
+from bancada.rows import ROWS
 from bancada.settings import Job, Settings
 from bancada.suite import Device
 from bancada.sweep import Planned

@@ -17,9 +17,9 @@ from _planted_ranks import DEADLY, SIZE
 from _pools import LIMIT_S, cells, run
 
 from bancada import rows
-from bancada.parent import ROWS
 from bancada.ranks.launcher import alive
 from bancada.ranks.words import Listener
+from bancada.rows import ROWS
 
 SUITES = ("_planted_ranks:faulty", "_counted:counted")
 FOLDER = Path(__file__).parent

@@ -127,9 +127,9 @@ def _place(job: Job, ranks: Ranks, speaker: words.Speaker, threads: int) -> Plac
     from bancada import rows
     from bancada.bench import Parts
     from bancada.clock import clock_for
-    from bancada.parent import PARTS, ROWS
     from bancada.ranks.control import Control
     from bancada.ranks.item import Place
+    from bancada.rows import PARTS, ROWS
 
     parts, first = Parts(), ranks.rank == 0
 

@@ -12,10 +12,10 @@ from typing import Any
 from urllib.parse import quote
 
 from bancada import runs
-from bancada.parent import ROWS
 from bancada.report import data
 from bancada.report.load import load
 from bancada.report.page import STYLES, environment, texts, write_whole
+from bancada.rows import ROWS
 
 NAME = "index.html"
 SUMMARY = "summary.json"
