@@ -75,12 +75,12 @@ def test_only_the_kinds_of_charts_that_are_drawn_are_set_up() -> None:
     assert drawing.only_drawn(other) == other
 
 
-def test_5000_cells_weigh_less_than_10_mb_and_take_less_than_10_s(tmp_path: Path) -> None:
+def test_5000_cells_weigh_less_than_10_mb_and_take_less_than_15_s(tmp_path: Path) -> None:
     """evidently 1046: 100 MB of HTML crashes the browser."""
     run = write(tmp_path / "run", made.large())
     began = time.process_time()  # not the wall clock: others may use this machine too
     page = build([run])
-    assert time.process_time() - began < 10
+    assert time.process_time() - began < 15
     assert page.stat().st_size < 10e6
     assert len(cells_of(payload_of(page.read_text(encoding="utf-8")))) == 5040
 

@@ -186,7 +186,7 @@ def test_the_row_is_printed_in_human_units_and_markup_stays_text(tmp_path: Path)
 
 
 def test_a_row_that_is_nowhere_is_one_line_and_exit_2(tmp_path: Path) -> None:
-    done = CliRunner().invoke(app, ["show", "abc", "--out", str(tmp_path)])
+    done = CliRunner().invoke(app, ["show", "not-a-row", "--out", str(tmp_path)])
     assert done.exit_code == 2 and "searched" in done.stderr and done.stderr.strip().count("\n") == 0
 
 

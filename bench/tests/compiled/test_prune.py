@@ -74,7 +74,7 @@ def test_a_run_that_says_nothing_about_this_device_or_sweep_is_refused(tmp_path:
 def test_the_command_line_prunes_and_says_what_it_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bancada.console.find_device", lambda kind, threads: H200)
     run(tmp_path)
-    command = ["sweep", "auto", "--suite", "attention.configurations", "--set", "block_m=64,128"]
+    command = ["sweep", "none", "--suite", "attention.configurations", "--set", "block_m=64,128"]
     options = ["--prune-with", "compiled", "--out", str(tmp_path), "--dry-run"]
     found = CliRunner().invoke(app, [*command, *options])
     assert found.exit_code == 0, found.output
