@@ -33,7 +33,8 @@ def smoke(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=270, check=False)
     assert done.returncode == 0, done.stderr
-    (run,) = out.iterdir()
+    (run,) = (path for path in out.iterdir() if path.is_dir())
+    assert (out / "index.html").is_file()
     return run, done.stdout
 
 

@@ -63,7 +63,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Measured]:
         with (folder / "killed").open("wb") as log:
             parent = subprocess.Popen(command, stdout=log, stderr=log)
         listener = Listener(folder, 2)
-        wait_for(lambda: len(cells(folder)) >= 5 and len(listener.pids()) == 2, 150.0)
+        wait_for(lambda: len(cells(folder, written=False)) >= 5 and len(listener.pids()) == 2, 150.0)
         group = os.getpgid(listener.pids()[0])
         os.kill(parent.pid, signal.SIGKILL)
         parent.wait()
