@@ -45,7 +45,7 @@ def save(run_dir: Path, name: str, folder: Path) -> Path:
         raise ValueError(
             f"name={name!r}: there is a baseline of that name already ({path.name}): take another, or delete it"
         )
-    found = rows.read(run_dir / "rows.jsonl").rows
+    found = rows.read(run_dir / rows.ROWS).rows
     if not any(row["kind"] == "end" for row in found):
         raise ValueError(f"run={run_dir.name!r}: it did not come to its end; start its sweep again to go on with it")
     folder.mkdir(parents=True, exist_ok=True)
@@ -70,9 +70,8 @@ def load(folder: Path | None) -> list[Baseline]:
 
 def _load(path: Path) -> Baseline:
     read = rows.read(path)
-    head = next((row for row in read.rows if row["kind"] == "run"), {})
     measured = [cell for suite in suites(read.rows, {}, {}) for cell in _measured(suite)]
-    return Baseline(path.stem, head, measured, read.problems)
+    return Baseline(path.stem, rows.head(read.rows), measured, read.problems)
 
 
 def _measured(suite: SuiteRows) -> Iterator[Row]:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Generic, NoReturn, TypeVar
 
 import pytest
 import torch
@@ -25,6 +25,7 @@ from bancada.stability import own_drift, unstable
 from bancada.suite import AnySuite, Case, Contender, Device, KernelSuite, Work
 from bancada.telemetry import Log
 
+S = TypeVar("S", bound=AnySuite)
 SMALL_FLOPS = 1e7  # below this, waking a second thread costs more than it brings and adds noise
 
 
@@ -122,24 +123,31 @@ class Worker:
 
 
 @dataclass
-class RaceItem:
-    """One case, all its contenders."""
+class CaseItem(Generic[S]):
+    """One case of a suite of any kind, for a worker to measure with all its contenders."""
 
     worker: Worker
-    suite: KernelSuite
+    suite: S
     planned: JobCase
 
     @property
     def id(self) -> str:
         """The item's name."""
-        return f"{self.suite.id}:{self._case().id}"
+        return f"{self.suite.id}:{self.case.id}"
 
-    def _case(self) -> Case:
+    @property
+    def case(self) -> Case:
+        """The case."""
         return self.suite.case(**self.planned.axes)
+
+
+@dataclass
+class RaceItem(CaseItem[KernelSuite]):
+    """One case of a kernel suite: screened and raced."""
 
     def run(self, benchmark: Any) -> None:
         """Screens and races every contender that has no row yet; every one of them has a row afterwards."""
-        worker, case = self.worker, self._case()
+        worker, case = self.worker, self.case
         waiting = worker.waiting(self.suite, case, self.planned)
         threads = threads_for(self.suite, case, worker.job.device)
         with worker.at(threads):

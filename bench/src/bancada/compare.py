@@ -88,9 +88,12 @@ class Compared:
 def side(path: Path) -> Side:
     """A run or a baseline, read from its file of rows."""
     read = rows.read(path)
-    head = next((row for row in reversed(read.rows) if row["kind"] == "run"), {})
-    cells = {(row["suite"], row["case"], row["contender"]): row for row in read.rows if row["kind"] == "cell"}
-    return Side(runs.name_of(path), head, cells, read.problems)
+    return Side(runs.name_of(path), rows.head(read.rows), cells_of(read.rows), read.problems)
+
+
+def cells_of(found: Sequence[Row]) -> dict[Key, Row]:
+    """The cells among rows by suite, case and contender, the last of each."""
+    return {rows.cell_key(row): row for row in found if row["kind"] == "cell"}
 
 
 def compare(a: Side, b: Side, across_machines: bool = False) -> Compared:

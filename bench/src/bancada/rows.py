@@ -32,7 +32,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -198,9 +198,19 @@ class Read:
     problems: list[str]
 
 
+def cell_key(row: Mapping[str, Any]) -> tuple[str, str, str]:
+    """(suite, case, contender) of a row of a contender."""
+    return row["suite"], row["case"], row["contender"]
+
+
 def cells(found: Iterable[Row]) -> set[tuple[str, str, str]]:
     """(suite, case, contender) of every cell among rows."""
-    return {(row["suite"], row["case"], row["contender"]) for row in found if row["kind"] == "cell"}
+    return {cell_key(row) for row in found if row["kind"] == "cell"}
+
+
+def head(found: Sequence[Row]) -> Row:
+    """The `run` row among a run's rows, the last where there are several; empty where there is none."""
+    return next((row for row in reversed(found) if row["kind"] == "run"), {})
 
 
 def read(path: Path) -> Read:

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bancada.looks import IN_BETWEEN, further
-from bancada.rows import Row
+from bancada.rows import Row, head
 from bancada.settings import Settings
 from bancada.stability import unstable
 from bancada.stats import CONFIDENCE, Floats, decided, sides, trimmed
@@ -173,9 +173,9 @@ def pack(found: Sequence[Row]) -> Traces:
     whole = tuple(np.array(race) for race in races.values() if len(race) > 1 and len(set(map(len, race))) == 1)
     if not whole:
         raise ValueError("found: no race of identical contenders among these rows")
-    head = next((row for row in found if row["kind"] == "run"), {})
+    told = head(found)
     names = ("device_name", "time", "env.cores", "env.threads", "env.os", "version.torch")
-    return Traces(whole, {name: head[name] for name in names if name in head})
+    return Traces(whole, {name: told[name] for name in names if name in told})
 
 
 def save(traces: Traces, path: Path) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bancada import cells
-from bancada.bench import Worker
+from bancada.bench import CaseItem
 from bancada.ceilings import dtype_of
 from bancada.compiled.assembly import count
 from bancada.compiled.compiler import Compiled, compile_launch
@@ -16,29 +16,14 @@ from bancada.compiled.roofline import bound_s
 from bancada.compiled.targets import Target, find
 from bancada.rows import Row
 from bancada.screen import Failed, available, failure
-from bancada.settings import JobCase
 from bancada.suite import Case
 
 REGISTER_BYTES = 4
 
 
 @dataclass
-class CompileItem:
+class CompileItem(CaseItem[CompileSuite]):
     """One case: every contender that has no row yet is compiled."""
-
-    worker: Worker
-    suite: CompileSuite
-    planned: JobCase
-
-    @property
-    def id(self) -> str:
-        """The item's name."""
-        return f"{self.suite.id}:{self.case.id}"
-
-    @property
-    def case(self) -> Case:
-        """The case."""
-        return self.suite.case(**self.planned.axes)
 
     def run(self, benchmark: Any) -> None:
         """Compiles; every contender has a row afterwards."""

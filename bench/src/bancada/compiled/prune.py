@@ -47,7 +47,7 @@ def prune(
         ValueError: no suite of the plan races configurations, or the run compiled none of theirs for this device.
     """
     target = target_of(device)
-    found = [row for row in rows.read(run_dir / "rows.jsonl").rows if row["kind"] == "cell"]
+    found = [row for row in rows.read(run_dir / rows.ROWS).rows if row["kind"] == "cell"]
     judges = {
         timed: (suite, dict(given))
         for suite in suites.values() if isinstance(suite, CompileSuite)

@@ -6,7 +6,8 @@ from bancada import regions
 from bancada.clauses import against_words
 from bancada.comparisons import Outcome, SuiteRows
 from bancada.figures import say_bytes
-from bancada.questions.declare import Answer, Chart, Point, Question
+from bancada.questions.charts import times_against
+from bancada.questions.declare import Answer, Chart, Question
 from bancada.questions.evidence import Evidence, Slice, both, decided, figures, row_ids, slices, turning
 from bancada.questions.words import count, label, portion, sentence, turn
 
@@ -110,14 +111,7 @@ def _why(suite: SuiteRows, group: Slice, mine: str, plain: str) -> str:
 
 
 def _chart(suite: SuiteRows, group: Slice, contenders: list[str], plain: str) -> Chart:
-    points = []
-    for one in contenders:
-        for x, case in group.items():
-            if (found := suite.compare(case, one, plain)) is not None:
-                row = str(suite.cells[case][one]["row_id"])
-                points.append(Point(row, found.ratio, found.low, found.high, x=x))
-    title = f"Time against {label(suite, plain)}'s: below 1x is faster"
-    return Chart("lines", title, tuple(points), unit="x", axis=AXIS, level=1.0)
+    return times_against(suite, plain, AXIS, [(one, group, "") for one in contenders])
 
 
 FLASH = Question(

@@ -6,7 +6,8 @@ from bancada import regions
 from bancada.clauses import against_words, share
 from bancada.comparisons import Outcome, SuiteRows, in_order
 from bancada.figures import say_bytes
-from bancada.questions.declare import Answer, Chart, Point, Question
+from bancada.questions.charts import times_against
+from bancada.questions.declare import Answer, Chart, Question
 from bancada.questions.evidence import Evidence, Slice, both, figures, row_ids, slices, turning
 from bancada.questions.words import count, label, sentence
 
@@ -112,14 +113,8 @@ def _why(suite: SuiteRows, group: Slice, mine: str, plain: str) -> str:
 
 
 def _chart(suite: SuiteRows, found: list[Best], plain: str) -> Chart:
-    points = []
-    for bits, group, mine in found:
-        for x, case in group.items():
-            if (one := suite.compare(case, mine, plain)) is not None:
-                row, name = str(suite.cells[case][mine]["row_id"]), f"{label(suite, mine)}, {bits} bits"
-                points.append(Point(row, one.ratio, one.low, one.high, x=x, label=name))
-    title = f"Time against {label(suite, plain)}'s: below 1x is faster"
-    return Chart("lines", title, tuple(points), unit="x", axis=AXIS, level=1.0)
+    lines = [(mine, group, f"{label(suite, mine)}, {bits} bits") for bits, group, mine in found]
+    return times_against(suite, plain, AXIS, lines)
 
 
 QUANTISED = Question(

@@ -16,6 +16,7 @@ from bancada.report.drawing import only_drawn
 from bancada.report.joined import by_machine
 from bancada.report.load import Loaded, load, merged_catalogue, priced
 from bancada.report.page import STYLES, environment, missing, texts, write_whole
+from bancada.rows import ROWS
 from bancada.runs import PUBLISHED
 
 __all__ = ["build"]
@@ -92,8 +93,9 @@ def render(
     """The page as text; `path` is where it will stand, for the links to the rows."""
     template, plotly = environment().get_template("template.html.j2"), _plotly()
     shown = by_machine(runs)
-    verdicts = data.all_verdicts(shown, merged_catalogue(shown))
-    asked = answers.answered(shown, merged_catalogue(shown))
+    catalogue = merged_catalogue(shown)
+    verdicts = data.all_verdicts(shown, catalogue)
+    asked = answers.answered(shown, catalogue)
     return str(
         template.render(
             style=texts(STYLES),
@@ -137,7 +139,7 @@ def _in_words(run: Loaded, path: Path) -> dict[str, str]:
     if torch := head.get("version.torch"):
         parts.append(f"torch {torch}")
     end = next((row for row in reversed(run.rows) if row["kind"] == "end"), None)
-    rows = os.path.relpath(run.folder / "rows.jsonl", path.parent)
+    rows = os.path.relpath(run.folder / ROWS, path.parent)
     return {
         "name": run.name,
         "machine": ", ".join(parts),

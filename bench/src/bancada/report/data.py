@@ -12,7 +12,7 @@ from bancada.compiled import ranking
 from bancada.report.columns import rounded, table
 from bancada.report.load import Loaded, merged_catalogue
 from bancada.report.recorded import published_figures, recorded_cells
-from bancada.rows import Row
+from bancada.rows import Row, cell_key
 from bancada.verdicts import Verdict, verdicts
 
 MOST_SAMPLES = 60_000
@@ -63,7 +63,7 @@ def run_cells(run: Loaded) -> Iterator[Row]:
     places = ranking.on_a_page(run.rows, run.catalogue)
     for row in run.rows:
         if row["kind"] == "cell":
-            seen.add((row["suite"], row["case"], row["contender"]))
+            seen.add(cell_key(row))
             compiled = {"status": COMPILED} if row["status"] == "ok" and "time_s" not in row else {}
             yield row | compiled | places.get(row["row_id"], {})
     ended = any(row["kind"] == "end" for row in run.rows)

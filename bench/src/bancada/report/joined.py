@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from bancada.report.load import Loaded, latest, merged_catalogue
-from bancada.rows import Row
+from bancada.rows import Row, cell_key
 from bancada.runs import identity
 
 OF_RUN = "of_run"
@@ -45,7 +45,7 @@ def _one(group: Sequence[Loaded]) -> Loaded:
     if len(group) == 1:
         return group[0]
     newest = group[-1]
-    owner = {_cell(row): run.name for run in group for row in run.rows if row["kind"] == "cell"}
+    owner = {cell_key(row): run.name for run in group for row in run.rows if row["kind"] == "cell"}
     rows: list[Row] = []
     for run in group:
         kept = [
@@ -61,14 +61,10 @@ def _one(group: Sequence[Loaded]) -> Loaded:
     )
 
 
-def _cell(row: Row) -> tuple[Any, ...]:
-    return row["suite"], row["case"], row["contender"]
-
-
 def _stays(row: Row, run: str, owner: dict[tuple[Any, ...], str]) -> bool:
     """Whether a row tells of cells that this run is the newest to hold."""
     if row["kind"] in ("cell", "curve", "trial"):
-        return owner.get(_cell(row), run) == run
+        return owner.get(cell_key(row), run) == run
     if row["kind"] in ("pair", "contrast"):
         both = [(row["suite"], row["case"], row[end]) for end in ("a", "b")]
         return all(owner.get(one, run) == run for one in both)

@@ -26,7 +26,7 @@ class Loaded:
     @property
     def head(self) -> Row:
         """The `run` row; empty where the run has none."""
-        return next((row for row in reversed(self.rows) if row["kind"] == "run"), {})
+        return schema.head(self.rows)
 
     @property
     def name(self) -> str:
@@ -38,9 +38,9 @@ def load(folder: Path) -> Loaded:
     """Reads a run folder; ValueError where it is not one."""
     if not folder.is_dir():
         raise ValueError(f"run={str(folder)!r}: no such folder; a run is a folder with a rows.jsonl")
-    if not (folder / "rows.jsonl").exists():
+    if not (folder / schema.ROWS).exists():
         raise ValueError(f"run={str(folder)!r}: it holds no rows.jsonl; a run is a folder with a rows.jsonl")
-    read = schema.read(folder / "rows.jsonl")
+    read = schema.read(folder / schema.ROWS)
     problems = list(read.problems)
     plan = _json(folder / "plan.json", problems, "cells that were planned but never reached cannot be told")
     catalogue = _json(folder / "catalogue.json", problems, "titles, axes and technique cards are missing")

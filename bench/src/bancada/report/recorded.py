@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from bancada import published
 from bancada.baselines import Baseline
-from bancada.compare import Compared, Side, compare
+from bancada.compare import Compared, Side, cells_of, compare
 from bancada.report.columns import rounded, table
 from bancada.report.load import Loaded
-from bancada.rows import Row
+from bancada.rows import Row, cell_key
 from bancada.runs import identity
 
 _HEAD = ("device_name", "time", "commit", "sweep", "env.cores", "env.threads", "version.torch")
@@ -36,11 +36,11 @@ def recorded_cells(
 
 def _recorded(one: Baseline, cells: Sequence[Row], runs: Sequence[Loaded]) -> dict[str, Any]:
     compared = _compared(one, runs)
-    ratios = {_key(change.after): change.times for change in compared.changes} if compared else {}
+    ratios = {cell_key(change.after): change.times for change in compared.changes} if compared else {}
     shown = []
     for cell in cells:
         kept = {name: value for name, value in cell.items() if name in _KEPT or name.startswith("measure.final.")}
-        if (ratio := ratios.get(_key(cell))) is not None:
+        if (ratio := ratios.get(cell_key(cell))) is not None:
             ends = {"ratio": ratio.ratio, "ratio_low": ratio.low, "ratio_high": ratio.high}
             kept |= ends | {"says": {"tie": "level", "open": "not decided"}.get(ratio.outcome, ratio.outcome)}
         shown.append(kept)
@@ -50,15 +50,11 @@ def _recorded(one: Baseline, cells: Sequence[Row], runs: Sequence[Loaded]) -> di
     )
 
 
-def _key(row: Mapping[str, Any]) -> tuple[str, str, str]:
-    return row["suite"], row["case"], row["contender"]
-
-
 def _compared(one: Baseline, runs: Sequence[Loaded]) -> Compared | None:
     """The first run of the same machine against a baseline; None where there is none, or none that shares a cell."""
-    before = Side(one.name, one.head, {_key(row): row for row in one.cells}, ())
+    before = Side(one.name, one.head, {cell_key(row): row for row in one.cells}, ())
     for run in runs:
-        after = Side(run.name, run.head, {_key(row): row for row in run.rows if row["kind"] == "cell"}, ())
+        after = Side(run.name, run.head, cells_of(run.rows), ())
         if one.head and identity(run.head) == identity(one.head) and not before.cells.keys().isdisjoint(after.cells):
             return compare(before, after)
     return None

@@ -10,10 +10,10 @@ from typing import Any
 import torch
 
 from bancada import cells, rows
-from bancada.bench import Worker, declined, threads_for
+from bancada.bench import CaseItem, declined, threads_for
 from bancada.clock import clock_for
 from bancada.screen import Failed, available, failure
-from bancada.settings import JobCase, Settings
+from bancada.settings import Settings
 from bancada.suite import Case, Device, Work
 from bancada.training import outcomes
 from bancada.training.declare import Task, TrainingContender, TrainingSuite
@@ -26,27 +26,14 @@ _RATES = ("flops", "bytes", "flops_per_s", "bytes_per_s", "compute_share", "band
 
 
 @dataclass
-class TrainingItem:
+class TrainingItem(CaseItem[TrainingSuite]):
     """One case: all its contenders tuned, then trained from every seed.
 
     All models of a case are held at once while a seed is trained. Every step that ends is a row, and what has a row
     is not done again by a run that is gone on with.
     """
 
-    worker: Worker
-    suite: TrainingSuite
-    planned: JobCase
     threads: int = field(init=False, default=0)
-
-    @property
-    def id(self) -> str:
-        """The item's name."""
-        return f"{self.suite.id}:{self.case.id}"
-
-    @property
-    def case(self) -> Case:
-        """The case."""
-        return self.suite.case(**self.planned.axes)
 
     def run(self, benchmark: Any) -> None:
         """Tunes and trains every contender that has no row yet; every one of them has a row afterwards."""
