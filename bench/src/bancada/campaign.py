@@ -224,6 +224,7 @@ def catalogue(planned: Sequence[Planned]) -> dict[str, Any]:
                 "axes": [{"name": axis.name, "unit": axis.unit, "scale": axis.scale} for axis in suite.axes],
                 "contenders": [{name: getattr(contender, name) for name in shown} for contender in suite.contenders],
                 "metrics": [dataclasses.asdict(metric) for metric in suite.metrics],
+                "weighs": list(suite.weighs),
                 "spaces": _spaces(suite),
                 "work": _counted(suite),
                 **_configurations(suite),

@@ -144,4 +144,6 @@ def _memory_words(suite: SuiteRows, ours: str, against: str, cases: Sequence[str
 
 def share(ratio: float) -> str:
     """A ratio of amounts: a multiple, or a percentage where it is below 1."""
-    return times(ratio) if ratio >= 1.05 else f"{ratio:.0%}" if ratio >= 0.02 else f"{ratio:.1%}"
+    if ratio >= 1.05:
+        return times(ratio)
+    return f"{ratio:.0%}" if ratio >= 0.02 else f"{ratio:.1%}" if ratio >= 0.0005 else "less than 0.1%"

@@ -113,7 +113,8 @@ class SuiteRows:
     `cells[case][contender]` is a cell row, `axes[case]` the values that all of the case's rows share, and
     `pairs[case, a, b]` compares the times of a and b, `contrasts[case, measure, a, b]` their outcomes (both orders
     are there); `planned` counts the cells the plan names, `metrics` are the suite's own figures as declared,
-    `configuration` the axes among whose values a compile suite lets choose.
+    `configuration` the axes among whose values a compile suite lets choose,
+    `weighs` the names of the figures that decide in place of time.
     """
 
     id: str
@@ -132,6 +133,7 @@ class SuiteRows:
     kind: str = "kernel"
     metrics: tuple[Mapping[str, Any], ...] = ()
     configuration: tuple[str, ...] = ()
+    weighs: tuple[str, ...] = ()
     contrasts: dict[tuple[str, str, str, str], Contrast] = field(default_factory=dict)
 
     def ok(self, case: str) -> list[str]:
@@ -252,7 +254,8 @@ def _empty(row: Row, known: Mapping[str, Any]) -> SuiteRows:
     place = row["run"], row["device"], row["device_name"]
     kind, metrics = str(known.get("kind", "kernel")), tuple(known.get("metrics", ()))
     found = SuiteRows(row["suite"], *place, title, row["family"], x_axis, unit, entrants, kind=kind, metrics=metrics)
-    return dataclasses.replace(found, configuration=tuple(known.get("configuration", ())))
+    chosen = {name: tuple(known.get(name, ())) for name in ("configuration", "weighs")}
+    return dataclasses.replace(found, **chosen)
 
 
 def _entrant_of(row: Row) -> Entrant:

@@ -35,16 +35,17 @@ def _best(metric: Mapping[str, Any], cells: Sequence[Row]) -> str:
     value = float(best[name])
     alike = [row for row in found if abs(float(row[name]) - value) <= SAME * abs(value)]
     if len(alike) == len(found):
-        return f"{metric['title']}, all alike with {_say(value, metric)}"
+        return f"{metric['title']}, all alike with {say(value, metric)}"
     labels = [str(row.get("label") or row["contender"]) for row in alike]
     more = f" and {len(labels) - MOST_NAMES} more" if len(labels) > MOST_NAMES else ""
     who = " and ".join(labels[:MOST_NAMES]) + more
     reference = next((row for row in cells if row.get("reference") and name in row), None)
-    beside = f" ({reference.get('label')}: {_say(float(reference[name]), metric)})" if reference is not None else ""
-    return f"{metric['title']}, {who} with {_say(value, metric)}{beside}"
+    beside = f" ({reference.get('label')}: {say(float(reference[name]), metric)})" if reference is not None else ""
+    return f"{metric['title']}, {who} with {say(value, metric)}{beside}"
 
 
-def _say(value: float, metric: Mapping[str, Any]) -> str:
+def say(value: float, metric: Mapping[str, Any]) -> str:
+    """A figure with its unit, three significant digits."""
     if metric["unit"] != "bytes":
         said = f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:.3g}"
         return f"{said} {metric['unit']}".rstrip()

@@ -168,6 +168,7 @@ class Suite(Generic[EntryT]):
         contenders: unique ids.
         x_axis: the axis that matters, on which charts are drawn.
         metrics: figures of its own that the report draws beside time and memory, the most telling first.
+        weighs: names of the metrics that decide, together, where the question is not who is fastest.
         small: axis values for a case that is checked in a test's time.
         valid: None, or the reason why a combination of axis values makes no case.
     """
@@ -185,6 +186,7 @@ class Suite(Generic[EntryT]):
     contenders: tuple[EntryT, ...]
     x_axis: str
     metrics: tuple[Metric, ...] = ()
+    weighs: tuple[str, ...] = ()
     small: Mapping[str, Scalar] = field(default_factory=dict)
     valid: Callable[[Case], str | None] = field(default=lambda case: None, repr=False)
 
@@ -197,6 +199,8 @@ class Suite(Generic[EntryT]):
             raise ValueError(f"suite {self.id}: defaults name {sorted(self.defaults)}, its axes are {sorted(names)}")
         if self.x_axis not in names:
             raise ValueError(f"suite {self.id}: x_axis={self.x_axis!r}, its axes are {sorted(names)}")
+        if unknown := set(self.weighs) - {metric.name for metric in self.metrics}:
+            raise ValueError(f"suite {self.id}: weighs={sorted(unknown)}: none of its metrics")
         known = {technique.id for technique in self.techniques}
         for contender in self.contenders:
             if contender.technique not in known:

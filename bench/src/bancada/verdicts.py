@@ -16,6 +16,7 @@ from bancada.figures import figures_of_its_own
 from bancada.outcomes import Kind
 from bancada.regions import cases_at, lower, where
 from bancada.rows import Row
+from bancada.weighed import weighed
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,8 @@ def as_text(found: Sequence[Verdict]) -> str:
 
 def _verdict(suite: SuiteRows) -> Verdict:
     place = suite.id, suite.title, suite.family, suite.run, suite.device_name
-    speaker = {"training": outcomes.training, "ranks": ranked.ranks, "compile": words.compiled}.get(suite.kind)
+    speakers = {"training": outcomes.training, "ranks": ranked.ranks, "compile": words.compiled}
+    speaker = weighed if suite.weighs else speakers.get(suite.kind)
     if speaker is not None and (said := speaker(suite)) is not None:
         told = said.kind, said.headline, said.clauses, said.clear, said.ours
         return Verdict(*place, *told, evidence=said.evidence)

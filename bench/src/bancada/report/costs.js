@@ -174,6 +174,33 @@ function zeroWords(cells, figures) {
     ? el("p", { class: "gaps" }, `Exactly 0, so not on a logarithmic axis: ${zeros.join("; ")}.`)
     : null;
 }
+function weighedCard(host, suite, cells) {
+  // The figures that decide in place of time, at the case with most to say: one as dots, two against each other.
+  const [chosen] = fullestFirst(cells);
+  const figures = figuresOf(suite, chosen);
+  const weighed = suite.weighs
+    .map((name) => figures.find(({ key }) => key === `m.${name}`))
+    .filter((one) => one && has(chosen, one.metric).length > 1);
+  if (!weighed.length) return;
+  const [x, y] = weighed;
+  const shown = has(has(chosen, x.metric), (y || x).metric);
+  const caption = y ? `${capital(y.title)} against ${x.title}` : capital(x.title);
+  const way = (one) => (one.metric.higher ? "higher" : "lower");
+  const ways = y && way(y) !== way(x) ? `${way(y)} against ${way(x)} is better` : `${way(x)} is better`;
+  host.append(el("figcaption", {}, `${caption}, ${chosen[0].case} (${ways})`));
+  if (!y) {
+    addChart(host, { ...panel(shown, "", x.metric, rangeOf(shown, x.metric), true), label: caption });
+    return;
+  }
+  const best = front(shown, [x.metric, y.metric]).sort(better(x.metric));
+  const ranges = { xRange: rangeOf(shown, x.metric), yRange: rangeOf(shown, y.metric) };
+  addChart(host, {
+    height: 230,
+    label: caption,
+    draw: scatter(shown, x.metric, y.metric, { ...ranges, best, xTitle: x.title }),
+  });
+}
+
 const PARETO_NOTE =
   "Filled and joined: nobody is shown to be better in one of the two figures and no worse in the other. Hollow: somebody is.";
 function paretoPair(suite, cells) {

@@ -95,6 +95,12 @@ const lowered = (text) => (/^.[A-Z]/.test(text) ? text : text.charAt(0).toLowerC
 function usualViews(suite, keys) {
   // Which two figures are shown against each other at first, as [x, y], in each of two views.
   const first = (...wanted) => wanted.find((key) => keys.includes(key));
+  const [one, other] = (suite.weighs || []).map((name) => `m.${name}`).filter((key) => keys.includes(key));
+  if (one)
+    return [
+      [other ? one : "time", other || one],
+      ["time", one],
+    ];
   const judged = metricsOf(suite).find((m) => m.drawn !== false && !inBytes(m));
   const memory = first("memory", "m.bytes", "first", "time");
   if (suite.kind === "training") {

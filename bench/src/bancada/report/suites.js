@@ -228,9 +228,10 @@ function cardCharts() {
     );
     card.hidden = !cells.length;
     if (!measured(cells).length) return;
-    const special = { training: trainingCard, ranks: ranksCard }[SUITES.get(verdict.suite).kind];
+    const suite = SUITES.get(verdict.suite);
+    const special = suite.weighs?.length ? weighedCard : { training: trainingCard, ranks: ranksCard }[suite.kind];
     if (special) {
-      special(host, SUITES.get(verdict.suite), cells);
+      special(host, suite, cells);
       return;
     }
     const xName = chooseX(SUITES.get(verdict.suite), cells);

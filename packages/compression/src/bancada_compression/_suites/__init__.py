@@ -87,6 +87,7 @@ def suites() -> list[AnySuite]:
                 Metric("bits_per_weight", "bits a weight", "bits", drawn=False),
                 Metric("bytes", "bytes of the weight", "bytes", "lower", "log"),
             ),
+            weighs=("bytes", "sqnr_db"),
             small={name: value for name, value in problem.SMALL.items() if name != "tokens"},
         ),
         pruned_suite(),

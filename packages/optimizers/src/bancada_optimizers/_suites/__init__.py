@@ -11,7 +11,7 @@ first update of a new optimizer, after which the bytes of its state are counted.
 from __future__ import annotations
 
 from bancada.compiled import CompileSuite
-from bancada.suite import KernelSuite
+from bancada.suite import KernelSuite, Metric
 from bancada.training import TrainingSuite
 from bancada_optimizers._suites import accumulation, compiled, convergence, problem
 from bancada_optimizers._suites.catalogue import TECHNIQUES
@@ -67,6 +67,8 @@ def suites() -> list[KernelSuite | TrainingSuite | CompileSuite]:
             work=problem.state_work,
             techniques=TECHNIQUES,
             contenders=tuple(way.state() for way in WAYS if way.id not in STATE_EXCLUDED),
+            metrics=(Metric("bytes_per_parameter", "bytes of state a parameter", "", "lower", "log"),),
+            weighs=("bytes_per_parameter",),
             x_axis="width",
             small=problem.SMALL,
         ),

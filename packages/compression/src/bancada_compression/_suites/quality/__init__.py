@@ -139,6 +139,7 @@ def quality_suite() -> KernelSuite:
         ),
         x_axis="keep",
         metrics=METRICS,
+        weighs=("bytes", "kl", "cosine", "accuracy"),
         small=SMALL,
         valid=valid,
     )
