@@ -13,8 +13,8 @@ import _synthetic_kinds as kinds
 import pytest
 from _pages import GRID, HOSTILE, Seen
 
-from bancada import baselines
 from bancada.report import build
+from bancada.runs import baselines
 
 pytestmark = pytest.mark.browser
 

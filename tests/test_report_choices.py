@@ -14,8 +14,8 @@ import pytest
 from _pages import CROSSING, HOSTILE, MANY, ONE, Seen
 
 from bancada import rows as schema
-from bancada.comparisons import Comparison, geometric_mean
 from bancada.report import build
+from bancada.verdicts.comparisons import Comparison, geometric_mean
 
 pytestmark = pytest.mark.browser
 COLORS = "[...new Set(document.querySelector(%r).data.filter(t => t.customdata).map(t => t.%s.color))]"

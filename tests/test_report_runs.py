@@ -10,10 +10,9 @@ import pytest
 from _pages import GRID, HOSTILE, ONE, Seen
 from _synthetic import CONTENDERS, Recipe, write
 
-from bancada import baselines
 from bancada.cli import root
 from bancada.report import build, index
-from bancada.runs import PUBLISHED
+from bancada.runs import PUBLISHED, baselines
 
 pytestmark = pytest.mark.browser
 SMALL = Recipe(grid=ONE | {"seq_len": [512, 1024]}, suites=("attention.forward",), noise=0.01)

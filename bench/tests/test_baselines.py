@@ -11,10 +11,11 @@ import pytest
 from _synthetic import Recipe, write
 from _synthetic_kinds import write as write_kinds
 
-from bancada import baselines, rows
+from bancada import rows
 from bancada.report import build
 from bancada.report.load import load
 from bancada.report.recorded import recorded_cells
+from bancada.runs import baselines
 
 ONE = {
     "batch": [1],

@@ -12,9 +12,10 @@ import pytest
 from _synthetic import CONTENDERS, Recipe, write
 from typer.testing import CliRunner
 
-from bancada import baselines, rows
+from bancada import rows
 from bancada.cli import app
-from bancada.compare import Compared, Side, compare, limit_of, side, widening
+from bancada.runs import baselines
+from bancada.runs.compare import Compared, Side, compare, limit_of, side, widening
 
 GRID = Recipe().grid | {"dtype": ["fp32"], "causal": [True]}
 USUAL = Recipe(grid=GRID, noise=0.01)

@@ -11,9 +11,11 @@ import pytest
 from _synthetic import Recipe, write
 from typer.testing import CliRunner
 
-from bancada import baselines, rows, runs_cli
+from bancada import rows
 from bancada.cli import app
 from bancada.report import build, index
+from bancada.runs import baselines
+from bancada.runs import cli as runs_cli
 
 HOSTILE = "</td><script>alert('pwned')</script>\"'<img src=x onerror=alert(1)>"
 SMALL = Recipe().grid | {"dtype": ["fp32"], "causal": [True], "seq_len": [512]}

@@ -10,11 +10,11 @@ import pytest
 from _synthetic import Recipe, write
 
 from bancada.cli import root
-from bancada.published import Figure, PublishedError, device_family, load
 from bancada.registry import discover
 from bancada.report import data
 from bancada.report.load import load as load_run
 from bancada.report.recorded import published_figures
+from bancada.runs.published import Figure, PublishedError, device_family, load
 
 FILE = root() / "reports" / "baselines" / "published.jsonl"
 ONE: dict[str, Any] = {

@@ -19,8 +19,8 @@ from bancada import again, cells, rows
 from bancada.campaign import Campaign
 from bancada.cli import app
 from bancada.registry import discover
+from bancada.runs.show import find
 from bancada.settings import Job, JobCase, Settings
-from bancada.show import find
 from bancada.suite import AnySuite, Device
 
 GRID = Recipe().grid | {"dtype": ["fp32"], "causal": [True]}

@@ -34,7 +34,12 @@ def planned(suite: KernelSuite, *repeats: int, names: tuple[str, ...] = ("honest
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """A checkout of one family, with a few sources."""
-    for place in ("bench/src/bancada/race.py", "bench/src/bancada/report/data.py", "packages/attention/src/a/b.py"):
+    for place in (
+        "bench/src/bancada/race.py",
+        "bench/src/bancada/report/data.py",
+        "bench/src/bancada/runs/show.py",
+        "packages/attention/src/a/b.py",
+    ):
         (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / place).write_text("x = 1\n")
     return tmp_path
@@ -60,6 +65,7 @@ BOTH = {"honest-a", "honest-b"}
         ("packages/attention/src/a/new.cpp", BOTH),
         ("packages/attention/src/a/notes.md", set()),
         ("bench/src/bancada/report/data.py", set()),
+        ("bench/src/bancada/runs/show.py", set()),
         ("packages/peft/src/c.py", set()),
     ],
 )

@@ -12,10 +12,9 @@ from typing import Any
 import _synthetic as made
 import pytest
 
-from bancada import regions
-from bancada.clauses import times
-from bancada.comparisons import Comparison, geometric_mean, joint, suites
-from bancada.verdicts import Verdict, as_text, verdicts
+from bancada.verdicts import Verdict, as_text, regions, verdicts
+from bancada.verdicts.clauses import times
+from bancada.verdicts.comparisons import Comparison, geometric_mean, joint, suites
 
 NARROW = made.Recipe().grid | {"dtype": ["fp32"], "causal": [True]}
 

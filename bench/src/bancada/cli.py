@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from bancada import runs_cli
+from bancada.runs import cli as runs_cli
 from bancada.shell import PriceOption, RunsOption, root, runs_folder, stderr, stdout, told
 
 app = typer.Typer(

@@ -13,7 +13,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from bancada import rows, verdicts
+from bancada import rows
 from bancada.again import NO_FILE, parse_settings
 from bancada.campaign import CATALOGUE, PLAN, Campaign, overhead
 from bancada.compiled.prune import LeftOut, prune
@@ -25,6 +25,7 @@ from bancada.rows import ROWS
 from bancada.settings import Settings
 from bancada.suite import AnySuite
 from bancada.sweep import START_S, Block, Choice, Planned, Sweep, estimate_s, like, load, parse_sets, plan
+from bancada.verdicts import verdict as verdicts
 
 GUESSED_FLOPS_PER_S = {"cpu": 4e10, "cuda": 2e14}  # a core's, a GPU's: for the estimate before anything is measured
 FIXED_S = {"cpu": 20.0, "cuda": 40.0}  # ceilings and the race of identical contenders

@@ -21,8 +21,8 @@ from bancada.suite import Device
 from bancada.sweep import Planned
 
 SOURCES = {".py", ".cpp", ".toml", ".safetensors"}
-ONLY_READS = "report"
-"""The folder of the harness that measures nothing."""
+ONLY_READS = ("questions", "report", "runs", "verdicts")
+"""The folders of the harness that measure nothing."""
 SUPERSEDED = "superseded.jsonl"
 EVERYBODY = ("torch", "triton", "numpy")
 _OF_A_CASE = ("cell", "pair", "trial", "curve", "contrast")
@@ -52,13 +52,13 @@ def keys(planned: Sequence[Planned], device: Device, root: Path, extra: Sequence
     return found
 
 
-def _files(folder: Path, skip: str = "") -> str:
+def _files(folder: Path, skip: Sequence[str] = ()) -> str:
     """A hash of a folder's sources."""
     digest = hashlib.sha256()
     paths = sorted(path for path in folder.rglob("*") if path.suffix in SOURCES)
     for path in paths:
         place = path.relative_to(folder)
-        if not skip or place.parts[0] != skip:
+        if place.parts[0] not in skip:
             digest.update(place.as_posix().encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()
 

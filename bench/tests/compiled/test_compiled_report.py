@@ -11,9 +11,10 @@ import _planted_compiled as planted
 import pytest
 from _compiled_rows import row, write
 
-from bancada import compare, rows
+from bancada import rows
 from bancada.report import build, data
 from bancada.report.load import load
+from bancada.runs import compare
 from bancada.verdicts import Verdict, verdicts
 
 SUITE = planted.suite(planted.SOUND)

@@ -64,6 +64,11 @@ def test_faster_everywhere_and_never() -> None:
     assert found.turns == "nowhere up to 2,048 tokens: flash-tiled is not faster there"
 
 
+def test_faster_everywhere_is_not_said_of_sizes_where_nothing_is_decided() -> None:
+    rows = [*lengths({128: 0.98}, noise=0.2), *lengths({512: 0.5, 2048: 0.1})]
+    assert answer(FLASH, rows).turns == "nowhere that is decided: flash-tiled is faster at every size where it is"
+
+
 def test_a_tie_and_what_is_not_decided() -> None:
     found = answer(FLASH, lengths({128: 1.0, 512: 0.5, 2048: 0.1}))
     assert "Level on short ones: at 128 tokens flash-tiled is level with torch-eager" in found.sentence

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from bancada import regions
-from bancada.clauses import against_words
-from bancada.comparisons import SuiteRows
 from bancada.questions.declare import Answer, Chart, Point, Question
 from bancada.questions.evidence import Evidence, figures, row_ids
 from bancada.questions.words import label, portion, sentence
+from bancada.verdicts import regions
+from bancada.verdicts.clauses import against_words
+from bancada.verdicts.comparisons import SuiteRows
 
 SUITE, ERROR = "optimizers.accumulation", "grad_error_rel"
 SAME = 1e-3

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from bancada import regions
-from bancada.comparisons import SuiteRows
-from bancada.outcomes import level
 from bancada.questions.declare import Answer, Chart, Point, Question
 from bancada.questions.evidence import Evidence, row_ids
 from bancada.questions.words import any_of, label, loss_of, ratio, sentence
+from bancada.verdicts import regions
+from bancada.verdicts.comparisons import SuiteRows
+from bancada.verdicts.outcomes import level
 
 QUALITY, DISTILLATION = "peft.quality", "compression.distillation"
 GAIN, FORGETTING, LOSS, TRAINED = "final.gain", "final.forgetting", "final.loss", "final.trained"

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from bancada import regions
-from bancada.clauses import against_words
-from bancada.comparisons import Outcome, SuiteRows
-from bancada.figures import say_bytes
 from bancada.questions.charts import times_against
 from bancada.questions.declare import Answer, Chart, Question
 from bancada.questions.evidence import Evidence, Slice, both, decided, figures, row_ids, slices, turning
 from bancada.questions.words import count, label, portion, sentence, turn
+from bancada.verdicts import regions
+from bancada.verdicts.clauses import against_words
+from bancada.verdicts.comparisons import Outcome, SuiteRows
+from bancada.verdicts.figures import say_bytes
 
 SUITE, TECHNIQUE, AXIS, UNIT = "attention.forward", "flash-attention", "seq_len", "tokens"
 ALLOWED = 2.0
@@ -85,9 +85,12 @@ def _said(suite: SuiteRows, group: Slice, mine: str, plain: str) -> list[tuple[o
 
 
 def _turns(suite: SuiteRows, group: Slice, mine: str, plain: str) -> str:
-    before, start = turning(_said(suite, group, mine, plain), "faster")
+    said = _said(suite, group, mine, plain)
+    before, start = turning(said, "faster")
     names = label(suite, mine), label(suite, plain)
     longest = count(list(decided(suite, group, mine, plain))[-1], UNIT)
+    if before is None and start is not None and any(outcome == "open" for _, outcome in said):
+        return f"nowhere that is decided: {names[0]} is faster at every size where it is"
     return turn(
         before, start, UNIT, f"{names[0]} is faster", f"nowhere up to {longest}: {names[0]} is not faster there"
     )

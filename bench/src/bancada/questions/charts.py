@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from bancada.comparisons import SuiteRows
 from bancada.questions.declare import Chart, Point
 from bancada.questions.evidence import Slice
 from bancada.questions.words import label
+from bancada.verdicts.comparisons import SuiteRows
 
 
 def times_against(suite: SuiteRows, plain: str, axis: str, lines: Iterable[tuple[str, Slice, str]]) -> Chart:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from bancada import regions
-from bancada.clauses import against_words, median_ratio
-from bancada.comparisons import SuiteRows, high_s, low_s
 from bancada.questions.declare import Answer, Chart, Point, Question
 from bancada.questions.evidence import Evidence, Slice, both, figures, row_ids, slices
 from bancada.questions.words import count, label, portion, ratio, sentence
 from bancada.rows import Row
+from bancada.verdicts import regions
+from bancada.verdicts.clauses import against_words, median_ratio
+from bancada.verdicts.comparisons import SuiteRows, high_s, low_s
 
 SUITE, AXIS, UNIT = "parallelism.checkpointing", "layers", "layers"
 TECHNIQUE = "activation-checkpointing"

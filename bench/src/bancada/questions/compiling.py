@@ -6,13 +6,13 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from bancada import regions
-from bancada.comparisons import Comparison, SuiteRows
-from bancada.figures import say_time
 from bancada.questions.declare import Answer, Chart, Point, Question
 from bancada.questions.evidence import Evidence, row_ids, slices
 from bancada.questions.words import count, label, ratio, sentence
 from bancada.rows import Row
+from bancada.verdicts import regions
+from bancada.verdicts.comparisons import Comparison, SuiteRows
+from bancada.verdicts.figures import say_time
 
 MOST = 3
 

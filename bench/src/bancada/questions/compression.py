@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from bancada import regions
-from bancada.clauses import against_words, share
-from bancada.comparisons import Outcome, SuiteRows, in_order
-from bancada.figures import say_bytes
 from bancada.questions.charts import times_against
 from bancada.questions.declare import Answer, Chart, Question
 from bancada.questions.evidence import Evidence, Slice, both, figures, row_ids, slices, turning
 from bancada.questions.words import count, label, sentence
+from bancada.verdicts import regions
+from bancada.verdicts.clauses import against_words, share
+from bancada.verdicts.comparisons import Outcome, SuiteRows, in_order
+from bancada.verdicts.figures import say_bytes
 
 SUITE, AXIS, UNIT = "compression.speed", "tokens", "tokens"
 DENSE, ASKED = "dense-linear", (8, 4)
@@ -78,11 +78,12 @@ def _turns(suite: SuiteRows, bits: int, group: Slice, mine: str, plain: str) -> 
     """Up to how many tokens it is faster."""
     pairs = [(x, found.outcome) for x, case in group.items() if (found := suite.compare(case, mine, plain)) is not None]
     before, start = turning(reversed(pairs), "faster")  # from many tokens to few
-    span = f"{count(next(iter(group)), UNIT)} to {count(list(group)[-1], UNIT)}" if len(group) > 1 else "the one size"
+    first, last = (count(x, UNIT) for x in (next(iter(group)), list(group)[-1]))
+    span = f"from {first} to {last}" if len(group) > 1 else f"at {first}, the one size measured"
     if start is None:
-        return f"{bits} bits: not faster anywhere from {span}"
+        return f"{bits} bits: not faster anywhere {span}"
     if before is None:
-        return f"{bits} bits: faster all the way from {span}"
+        return f"{bits} bits: faster all the way {span}"
     return f"{bits} bits: faster up to {count(start, UNIT)}, no longer at {count(before, UNIT)}"
 
 

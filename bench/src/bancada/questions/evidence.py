@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from bancada.comparisons import Outcome, SuiteRows, in_order, suites
 from bancada.rows import Row
+from bancada.verdicts.comparisons import Outcome, SuiteRows, in_order, suites
 
 
 @dataclass(frozen=True)

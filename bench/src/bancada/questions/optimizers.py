@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from bancada import regions
-from bancada.clauses import against_words, share
-from bancada.comparisons import SuiteRows
-from bancada.figures import say_time
-from bancada.outcomes import level
 from bancada.questions.declare import Answer, Chart, Point, Question
 from bancada.questions.evidence import Evidence, figures, row_ids
 from bancada.questions.words import label, loss_of, ratio, sentence
+from bancada.verdicts import regions
+from bancada.verdicts.clauses import against_words, share
+from bancada.verdicts.comparisons import SuiteRows
+from bancada.verdicts.figures import say_time
+from bancada.verdicts.outcomes import level
 
 TRAINING, STEP, STATE = "optimizers.convergence", "optimizers.step", "optimizers.state"
 EIGHT, PLAIN = "adamw-8bit", "adamw"

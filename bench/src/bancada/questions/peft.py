@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bancada import regions
-from bancada.clauses import against_words, share
-from bancada.comparisons import Comparison, SuiteRows, outcome_of
-from bancada.figures import say_bytes, say_time
 from bancada.questions.declare import Answer, Chart, Point, Question
 from bancada.questions.evidence import Evidence, Slice, figures, row_ids, slices, turning
 from bancada.questions.words import count, label, loss_of, portion, ratio, sentence, turn
 from bancada.rows import Row
+from bancada.verdicts import regions
+from bancada.verdicts.clauses import against_words, share
+from bancada.verdicts.comparisons import Comparison, SuiteRows, outcome_of
+from bancada.verdicts.figures import say_bytes, say_time
 
 COST, QUALITY = "peft.cost", "peft.quality"
 LORA = "lora"

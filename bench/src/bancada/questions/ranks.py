@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bancada import regions
-from bancada.comparisons import Comparison, SuiteRows, high_s, low_s, outcome_of
-from bancada.figures import say_bytes, say_time
 from bancada.questions.declare import Answer, Chart, Point, Question
 from bancada.questions.evidence import Evidence, row_ids, slices
 from bancada.questions.words import count, label, number, ratio, sentence
 from bancada.rows import Row
+from bancada.verdicts import regions
+from bancada.verdicts.comparisons import Comparison, SuiteRows, high_s, low_s, outcome_of
+from bancada.verdicts.figures import say_bytes, say_time
 
 SUITE, RANKS, SENT = "parallelism.training", "world_size", "measure.comm.bytes"
 SHARDED = "zero-3"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from bancada.clauses import interval, share
-from bancada.comparisons import Comparison, Contrast, SuiteRows, geometric_mean
-from bancada.outcomes import difference, level
+from bancada.verdicts.clauses import interval, share
+from bancada.verdicts.comparisons import Comparison, Contrast, SuiteRows, geometric_mean
+from bancada.verdicts.outcomes import difference, level
 
 
 def ratio(found: Comparison) -> str:

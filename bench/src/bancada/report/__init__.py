@@ -9,7 +9,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from bancada import baselines, published
 from bancada.price import check as check_price
 from bancada.report import answers, data
 from bancada.report.drawing import only_drawn
@@ -17,7 +16,7 @@ from bancada.report.joined import by_machine
 from bancada.report.load import Loaded, load, merged_catalogue, priced
 from bancada.report.page import STYLES, environment, missing, texts, write_whole
 from bancada.rows import ROWS
-from bancada.runs import PUBLISHED
+from bancada.runs import PUBLISHED, baselines, published
 
 __all__ = ["build"]
 PAGE, JOINED = "report.html", "joined.html"

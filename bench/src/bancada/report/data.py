@@ -7,12 +7,12 @@ import statistics
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from bancada import baselines, published
 from bancada.compiled import ranking
 from bancada.report.columns import rounded, table
 from bancada.report.load import Loaded, merged_catalogue
 from bancada.report.recorded import published_figures, recorded_cells
 from bancada.rows import Row, cell_key
+from bancada.runs import baselines, published
 from bancada.verdicts import Verdict, verdicts
 
 MOST_SAMPLES = 60_000

@@ -6,13 +6,12 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from bancada import published
-from bancada.baselines import Baseline
-from bancada.compare import Compared, Side, cells_of, compare
 from bancada.report.columns import rounded, table
 from bancada.report.load import Loaded
 from bancada.rows import Row, cell_key
-from bancada.runs import identity
+from bancada.runs import identity, published
+from bancada.runs.baselines import Baseline
+from bancada.runs.compare import Compared, Side, cells_of, compare
 
 _HEAD = ("device_name", "time", "commit", "sweep", "env.cores", "env.threads", "version.torch")
 _KEPT = (

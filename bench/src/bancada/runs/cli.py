@@ -13,7 +13,7 @@ from bancada.rows import ROWS
 from bancada.shell import PriceOption, RunsOption, root, runs_folder, stdout, told
 
 if TYPE_CHECKING:
-    from bancada.compare import Side
+    from bancada.runs.compare import Side
 
 _RUN = "A run: its folder, its name, or the name of a baseline."
 baseline = typer.Typer(no_args_is_help=True)
@@ -34,7 +34,7 @@ def baselines_folder() -> Path:
 
 def render(run_dirs: list[Path], folder: Path, price: float | None = None) -> None:
     """Writes the report of these runs and the index of `folder`, where the libraries for them are installed."""
-    from bancada.baselines import folder_of
+    from bancada.runs.baselines import folder_of
 
     kept = folder_of(run_dirs[-1]) or baselines_folder()
     try:
@@ -48,7 +48,7 @@ def render(run_dirs: list[Path], folder: Path, price: float | None = None) -> No
 
 def recorded_side(name: str) -> Side:
     """A recorded run to compare with; ValueError with near names where there is none."""
-    from bancada.compare import side
+    from bancada.runs.compare import side
 
     return side(runs.baseline_file(name, baselines_folder()))
 
@@ -65,8 +65,8 @@ def elsewhere(before: Side, head: Mapping[str, Any]) -> str:
 
 def print_against(before: Side, run_dir: Path) -> None:
     """Prints a run against a recorded one, or why it cannot be."""
-    from bancada.compare import compare, side
-    from bancada.runs_text import show_compared
+    from bancada.runs.compare import compare, side
+    from bancada.runs.text import show_compared
 
     after = side(run_dir / ROWS)
     why = elsewhere(before, after.head)
@@ -111,8 +111,8 @@ def compare(
     out: RunsOption = None,
 ) -> None:
     """Put two runs side by side: which cells became slower or faster."""
-    from bancada import compare as comparing
-    from bancada.runs_text import show_compared, show_failed
+    from bancada.runs import compare as comparing
+    from bancada.runs.text import show_compared, show_failed
 
     limit = comparing.limit_of(fail_if_slower) if fail_if_slower is not None else None
     first, second = (comparing.side(runs.rows_file(name, runs_folder(out), baselines_folder())) for name in (a, b))
@@ -129,8 +129,8 @@ def show(
     out: RunsOption = None,
 ) -> None:
     """Print a row, and the command that measures it again."""
-    from bancada.runs_text import show_row
-    from bancada.show import find
+    from bancada.runs.show import find
+    from bancada.runs.text import show_row
 
     folder, kept = runs_folder(out), baselines_folder()
     show_row(stdout, find(row_id, [runs.rows_file(run, folder, kept)] if run else runs.files(folder, kept)))
@@ -149,7 +149,7 @@ def save_baseline(
     out: RunsOption = None,
 ) -> None:
     """Keep a run's rows in reports/baselines, to be shown beside later runs as recorded."""
-    from bancada.baselines import save
+    from bancada.runs.baselines import save
 
     saved = save(runs.run_dir(run, runs_folder(out)), name, baselines_folder())
     stdout.print(f"Recorded: {saved}", markup=False)

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from bancada.comparisons import MOST_CASES, Contrast, SuiteRows
-from bancada.regions import lower
 from bancada.rows import Row
+from bancada.verdicts.comparisons import MOST_CASES, Contrast, SuiteRows
+from bancada.verdicts.regions import lower
 
 Kind = Literal["win", "tie", "not decided", "peer wins", "only ours", "no data", "compiled"]
 MOST_CLAUSES = 3

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bancada.comparisons import FLUKES, MOST_CASES, Outcome, SuiteRows, geometric_mean, in_order, joint
+from bancada.verdicts.comparisons import FLUKES, MOST_CASES, Outcome, SuiteRows, geometric_mean, in_order, joint
 
 Said = tuple[object, str, Outcome]
 """A size, a rival, and what all cases there say together."""

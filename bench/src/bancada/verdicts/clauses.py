@@ -6,9 +6,9 @@ import statistics
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from bancada import regions
-from bancada.comparisons import Mean, SuiteRows, geometric_mean, joint
-from bancada.regions import cases_at, lower, where
+from bancada.verdicts import regions
+from bancada.verdicts.comparisons import Mean, SuiteRows, geometric_mean, joint
+from bancada.verdicts.regions import cases_at, lower, where
 
 
 def times(value: float) -> str:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bancada import rows
-from bancada.compare import Side, side
 from bancada.rows import Row
 from bancada.runs import name_of
+from bancada.runs.compare import Side, side
 
 _IDS = re.compile(rb'"row_id":\s*"([^"\\]*)"')
 MOST_NAMED = 5

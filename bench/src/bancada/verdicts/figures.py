@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bancada.comparisons import SuiteRows
 from bancada.rows import Row
+from bancada.verdicts.comparisons import SuiteRows
 
 MOST_FIGURES = 3
 MOST_NAMES = 2

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from bancada.comparisons import SuiteRows
 from bancada.compiled.ranking import Place, groups, placed
-from bancada.figures import say_bytes
-from bancada.outcomes import Said
 from bancada.rows import Row
+from bancada.verdicts.comparisons import SuiteRows
+from bancada.verdicts.figures import say_bytes
+from bancada.verdicts.outcomes import Said
 
 MOST_CLAUSES = 4
 NOT_TIMED = "Compiled, not measured: nothing here was timed, and no GPU was asked."

@@ -6,10 +6,10 @@ import itertools
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from bancada.comparisons import Mean, SuiteRows, geometric_mean
-from bancada.figures import say_bytes
-from bancada.outcomes import Kind, Said
 from bancada.rows import Row
+from bancada.verdicts.comparisons import Mean, SuiteRows, geometric_mean
+from bancada.verdicts.figures import say_bytes
+from bancada.verdicts.outcomes import Kind, Said
 
 
 def ranks(suite: SuiteRows) -> Said | None:

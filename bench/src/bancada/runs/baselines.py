@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bancada import rows, runs
-from bancada.comparisons import SuiteRows, suites
 from bancada.rows import Row
+from bancada.verdicts.comparisons import SuiteRows, suites
 
 KEPT = ("run", "cell", "pair", "contrast", "ceiling", "aa", "end")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*\Z")

@@ -8,15 +8,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bancada import outcomes, ranked, regions
-from bancada.clauses import against_words, clause, median_ratio, share, times, top_cases
-from bancada.comparisons import MOST_CASES, SuiteRows, geometric_mean, joint, suites
-from bancada.compiled import words
-from bancada.figures import figures_of_its_own
-from bancada.outcomes import Kind
-from bancada.regions import cases_at, lower, where
 from bancada.rows import Row
-from bancada.weighed import weighed
+from bancada.verdicts import outcomes, ranked, regions
+from bancada.verdicts.clauses import against_words, clause, median_ratio, share, times, top_cases
+from bancada.verdicts.comparisons import MOST_CASES, SuiteRows, geometric_mean, joint, suites
+from bancada.verdicts.compiled import compiled
+from bancada.verdicts.figures import figures_of_its_own
+from bancada.verdicts.outcomes import Kind
+from bancada.verdicts.regions import cases_at, lower, where
+from bancada.verdicts.weighed import weighed
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def as_text(found: Sequence[Verdict]) -> str:
 
 def _verdict(suite: SuiteRows) -> Verdict:
     place = suite.id, suite.title, suite.family, suite.run, suite.device_name
-    speakers = {"training": outcomes.training, "ranks": ranked.ranks, "compile": words.compiled}
+    speakers = {"training": outcomes.training, "ranks": ranked.ranks, "compile": compiled}
     speaker = weighed if suite.weighs else speakers.get(suite.kind)
     if speaker is not None and (said := speaker(suite)) is not None:
         told = said.kind, said.headline, said.clauses, said.clear, said.ours

@@ -10,12 +10,12 @@ from rich.markup import escape
 from rich.table import Table
 
 from bancada import runs
-from bancada.compare import FEWEST, Change, Compared, Side
-from bancada.comparisons import Outcome, high_s, low_s, outcome_of
-from bancada.figures import say_bytes, say_time
 from bancada.rows import Row
+from bancada.runs.compare import FEWEST, Change, Compared, Side
+from bancada.runs.show import Found
 from bancada.shell import print_table
-from bancada.show import Found
+from bancada.verdicts.comparisons import Outcome, high_s, low_s, outcome_of
+from bancada.verdicts.figures import say_bytes, say_time
 
 MOST_CHANGES = 40
 _OWN = ("measure.", "hyper.", "note.")

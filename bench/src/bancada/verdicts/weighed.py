@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from bancada.comparisons import MOST_CASES, SuiteRows
-from bancada.figures import SAME, say
-from bancada.outcomes import Kind, Said
 from bancada.rows import Row
+from bancada.verdicts.comparisons import MOST_CASES, SuiteRows
+from bancada.verdicts.figures import SAME, say
+from bancada.verdicts.outcomes import Kind, Said
 
 MOST_CLAUSES = 3
 MOST_NAMES = 5

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bancada import rows, runs
-from bancada.comparisons import EDGE, Comparison, high_s, low_s, outcome_of
 from bancada.rows import Row
+from bancada.verdicts.comparisons import EDGE, Comparison, high_s, low_s, outcome_of
 
 Key = tuple[str, str, str]
 FAILED = ("incorrect", "out_of_memory", "timeout", "crashed")
