@@ -28,6 +28,7 @@ from bancada.settings import Job, Settings
 from bancada.suite import AnySuite, Device
 from bancada.sweep import Planned
 from bancada.training import TrainingSuite
+from bancada.whole import write_whole
 
 AA_SUITE = "harness.aa"
 PLAN, CATALOGUE, LOG = "plan.json", "catalogue.json", "children.log"
@@ -201,9 +202,8 @@ def _head(campaign: Campaign, run_dir: Path, stamp: Mapping[str, Any]) -> None:
         for one in campaign.planned
     ]
     plan = {"sweep": campaign.name, "key": campaign.key, "command": campaign.command, "cells": listed}
-    unfinished = run_dir / f".{PLAN}.part"  # a plan cut short by a kill would end the run
-    unfinished.write_text(json.dumps(plan | {"keys": campaign.keys}, indent=1), encoding="utf-8")
-    unfinished.replace(run_dir / PLAN)
+    text = json.dumps(plan | {"keys": campaign.keys}, indent=1)
+    write_whole(run_dir / PLAN, text.encode())  # one cut short by a kill would end the run
 
 
 def catalogue(planned: Sequence[Planned]) -> dict[str, Any]:

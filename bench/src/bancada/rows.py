@@ -166,16 +166,21 @@ def _check_numbers(name: str, values: list[object]) -> None:
         raise RowError(f"{name}: must be finite numbers")
 
 
-def append(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Validates every row, then appends all with a single write: they stand in the file together or not at all."""
+def encoded(rows: Iterable[Mapping[str, Any]]) -> bytes:
+    """Rows as lines of a file; RowError where one does not fit."""
     lines = []
     for row in rows:
         row = {name: value[:LONGEST_TEXT] if isinstance(value, str) else value for name, value in row.items()}
         validate(row)
         lines.append(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
-    if not lines:
+    return "".join(lines).encode()
+
+
+def append(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Validates every row, then appends all with a single write: they stand in the file together or not at all."""
+    data = encoded(rows)
+    if not data:
         return
-    data = "".join(lines).encode()
     descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
     try:
         size = os.fstat(descriptor).st_size

@@ -19,6 +19,7 @@ from pathlib import Path
 from bancada.rows import ROWS
 from bancada.suite import Device
 from bancada.sweep import Planned
+from bancada.whole import write_whole
 
 SOURCES = {".py", ".cpp", ".toml", ".safetensors"}
 ONLY_READS = ("questions", "report", "runs", "verdicts")
@@ -98,9 +99,7 @@ def set_aside(run_dir: Path, cases: Collection[tuple[str, str]]) -> int:
     if old:
         with (run_dir / SUPERSEDED).open("ab") as file:
             file.writelines(old)
-        unfinished = path.with_name(f".{path.name}.part")
-        unfinished.write_bytes(b"".join(line for line in lines if _case(line) not in meant))
-        unfinished.replace(path)
+        write_whole(path, b"".join(line for line in lines if _case(line) not in meant))
     return len(old)
 
 

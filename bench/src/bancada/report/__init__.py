@@ -14,7 +14,7 @@ from bancada.report import answers, data
 from bancada.report.drawing import only_drawn
 from bancada.report.joined import by_machine
 from bancada.report.load import Loaded, load, merged_catalogue, priced
-from bancada.report.page import STYLES, environment, missing, texts, write_whole
+from bancada.report.page import STYLES, environment, missing, texts, write_page
 from bancada.rows import ROWS
 from bancada.runs import PUBLISHED, baselines, published
 
@@ -79,7 +79,7 @@ def build(
     kept = recorded or baselines.folder_of(Path(runs[-1]))
     figures = published.load(kept / PUBLISHED) if kept else []
     page = render(loaded, path, baselines.load(kept), figures)
-    write_whole(path, page)
+    write_page(path, page)
     return path
 
 

@@ -14,7 +14,7 @@ from urllib.parse import quote
 from bancada import runs
 from bancada.report import data
 from bancada.report.load import load
-from bancada.report.page import STYLES, environment, texts, write_whole
+from bancada.report.page import STYLES, environment, texts, write_page
 from bancada.rows import ROWS
 
 NAME = "index.html"
@@ -50,7 +50,7 @@ def write(folder: Path) -> Path:
     listed = [_line(one, path.parent) for one in runs.files(folder)]
     listed.sort(key=lambda line: (line["run"].time, line["run"].name), reverse=True)
     template = environment().get_template("index.html.j2")
-    write_whole(path, template.render(style=texts(STYLES), lines=listed))
+    write_page(path, template.render(style=texts(STYLES), lines=listed))
     return path
 
 

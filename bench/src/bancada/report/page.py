@@ -1,10 +1,12 @@
-"""What every page is made of: templates that escape whatever they are given, and a file that is whole or not there."""
+"""What every page is made of: templates that escape whatever they are given, and the files beside them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from bancada.whole import write_whole
 
 FOLDER = Path(__file__).parent
 STYLES = ("style.css",)
@@ -31,9 +33,6 @@ def texts(names: Sequence[str]) -> str:
     return "\n".join((FOLDER / name).read_text(encoding="utf-8") for name in names)
 
 
-def write_whole(path: Path, page: str) -> None:
-    """Writes a page beside its place, then moves it there: a page being written must not replace a whole one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(path.name + ".part")
-    unfinished.write_bytes(page.encode("utf-8", "replace"))
-    unfinished.replace(path)
+def write_page(path: Path, page: str) -> None:
+    """Writes a page in place of the one before, whole; what is no text becomes a question mark."""
+    write_whole(path, page.encode("utf-8", "replace"))

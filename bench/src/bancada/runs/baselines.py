@@ -15,6 +15,7 @@ from pathlib import Path
 from bancada import rows, runs
 from bancada.rows import Row
 from bancada.verdicts.comparisons import SuiteRows, suites
+from bancada.whole import write_whole
 
 KEPT = ("run", "cell", "pair", "contrast", "ceiling", "aa", "end")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*\Z")
@@ -48,12 +49,8 @@ def save(run_dir: Path, name: str, folder: Path) -> Path:
     found = rows.read(run_dir / rows.ROWS).rows
     if not any(row["kind"] == "end" for row in found):
         raise ValueError(f"run={run_dir.name!r}: it did not come to its end; start its sweep again to go on with it")
-    folder.mkdir(parents=True, exist_ok=True)
     kept = [{key: value for key, value in row.items() if key != "samples"} for row in found if row["kind"] in KEPT]
-    unfinished = path.with_name(f".{path.name}.part")
-    unfinished.unlink(missing_ok=True)
-    rows.append(unfinished, kept)
-    unfinished.replace(path)
+    write_whole(path, rows.encoded(kept))
     return path
 
 
