@@ -169,15 +169,12 @@ def configurations_suite() -> KernelSuite:
         work=problem.forward_work,
         techniques=TECHNIQUES,
         contenders=(
-            Contender(
-                id=ours.id, technique=ours.technique, origin=ours.origin, build=_configured, supports=ours.supports,
-                label=ours.label, precision=ours.precision, backend=ours.backend, compiles=True,
-            ),
+            dataclasses.replace(ours, build=_configured, compiles=True),
             _as_reference(ways["torch-sdpa"].contender(training=False)),
         ),
         x_axis="block_m",
         valid=problem.valid,
-    )  # fmt: skip
+    )
 
 
 def _as_reference(contender: Contender) -> Contender:
