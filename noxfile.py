@@ -10,7 +10,9 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 if sys.version_info < (3, 11):  # noqa: UP036 (whoever starts nox may well have an older one)
@@ -33,6 +35,8 @@ PROJECTS = ("bench", *(f"packages/{name}" for name in PACKAGES))
 CONSTRAINTS = ROOT / "constraints.txt"
 TYPECHECK = ("mypy", "pandas-stubs", "types-psutil", "jaxtyping", "beartype", "nox")
 LONGEST_TEST_S = 300
+HALVES = ((*(f"packages/{name}/tests" for name in PACKAGES), "tests"), ("bench/tests",))
+"""The tests in two parts, run side by side: they often wait, for processes and for a browser."""
 
 
 def editable() -> tuple[str, ...]:
@@ -103,6 +107,28 @@ def runtime(session: nox.Session) -> str:
     return environment(session, "bench", *editable(), with_peers=True)
 
 
+def side_by_side(session: nox.Session, first: tuple[str, ...], second: tuple[str, ...]) -> None:
+    """Runs two commands at once; what the second has to say is printed when both are done. Fails where either does."""
+    with tempfile.TemporaryFile() as said:
+        beside = subprocess.Popen(second, cwd=ROOT, stdout=said, stderr=subprocess.STDOUT)
+        failed = []
+        try:
+            session.run(*first, external=True)
+        except CommandFailed:
+            failed.append(first)
+        except BaseException:
+            beside.terminate()
+            raise
+        finally:
+            if beside.wait():
+                failed.append(second)
+            said.seek(0)
+            sys.stdout.write(said.read().decode(errors="replace"))
+            sys.stdout.flush()
+    if failed:
+        session.error("; ".join(f"{' '.join(command)}: failed" for command in failed))
+
+
 @nox.session(python=False)
 def bench(session: nox.Session) -> None:
     """Measure this machine and write the report; `-- smoke --set seq_len=512 --dry-run` goes to `bancada sweep`."""
@@ -120,7 +146,11 @@ def tests(session: nox.Session) -> None:
     """Run the tests, but the slow ones (`-- -m slow`); after `--` comes anything that pytest takes."""
     runtime(session)
     interpreter = environment(session, "tests", *extra("test"))
-    session.run(interpreter, "-m", "pytest", f"--timeout={LONGEST_TEST_S}", *session.posargs, external=True)
+    pytest = (interpreter, "-m", "pytest", f"--timeout={LONGEST_TEST_S}")
+    if session.posargs:
+        session.run(*pytest, *session.posargs, external=True)
+    else:
+        side_by_side(session, *((*pytest, *half) for half in HALVES))
 
 
 @nox.session(python=False)

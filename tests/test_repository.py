@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import itertools
 import re
 import subprocess
+import sys
 import tomllib
 import types
 from pathlib import Path
@@ -114,6 +116,9 @@ class Session:
 
     warn = log
 
+    def error(self, text: str) -> None:
+        raise CommandFailed(text)
+
 
 @pytest.fixture
 def empty(noxfile: types.ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
@@ -147,6 +152,27 @@ def test_extras_are_read_from_every_project(noxfile: types.ModuleType) -> None:
     named = {normal(requirement) for requirement in noxfile.extra("test")}
     assert named >= {"pytest-timeout", "playwright", "hypothesis", "beartype"}
     assert noxfile.extra("nothing of the kind") == []
+
+
+def test_the_two_halves_are_all_tests(noxfile: types.ModuleType) -> None:
+    options = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
+    assert sorted(itertools.chain(*noxfile.HALVES)) == sorted(options["testpaths"])
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "fails"), [("", "", ""), ("bad", "", "bad"), ("", "1", "1"), ("bad", "1", "bad")]
+)
+def test_what_is_run_side_by_side_fails_where_either_does_and_says_all(
+    noxfile: types.ModuleType, capsys: pytest.CaptureFixture[str], first: str, second: str, fails: str
+) -> None:
+    session = Session(failing=first)
+    told = (sys.executable, "-c", "import sys; print('told'); sys.exit('1' in sys.argv)", second)
+    if fails:
+        with pytest.raises(CommandFailed, match=rf"\b{fails}: failed"):
+            noxfile.side_by_side(session, ("a command", first), told)
+    else:
+        noxfile.side_by_side(session, ("a command", first), told)
+    assert "told" in capsys.readouterr().out and session.ran == [("a command", first)]
 
 
 def test_a_warm_environment_is_left_as_it_is(empty: types.ModuleType) -> None:
