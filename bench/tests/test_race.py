@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
+import weakref
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -96,6 +97,26 @@ def test_every_contender_runs_once_a_round_in_shuffled_order() -> None:
     rounds = [seen[start : start + 4] for start in range(0, len(seen), 4)]
     assert all(sorted(found) == names for found in rounds)
     assert len({tuple(found) for found in rounds}) > 1
+
+
+def test_no_contender_keeps_a_place_in_memory_to_itself() -> None:
+    """The answers of a round are let go before the next, so that who runs first takes whatever place comes first."""
+    answers: list[weakref.ref[torch.Tensor]] = []
+    held: list[int] = []
+
+    def answering() -> Tensors:
+        out = torch.zeros(16)
+        answers.append(weakref.ref(out))
+        return {"out": out}
+
+    def look() -> None:
+        held.append(sum(answer() is not None for answer in answers))
+
+    entrants = [entrant(name, answering, 1.0) for name in ("a", "b", "c")]
+    one = Race(entrants, CLOCK, QUICK, 100.0, no_beat, note=look)
+    one.run(Benchmark())
+    assert len(held) >= 6 and not any(held)
+    assert sorted(one.last) == ["a", "b", "c"], "the last round's are judged"
 
 
 def test_contenders_of_about_one_speed_are_looped_alike() -> None:
