@@ -147,7 +147,7 @@ def ranks_rows(effects: Effects) -> Iterator[Row]:
             kinds = ("parameters", "gradients", "optimizer")
             split = {kind: weights * (2 if kind == "optimizer" else 1) for kind in kinds}
             kept = {kind: number // (size if i >= sharded - 1 else 1) for i, (kind, number) in enumerate(split.items())}
-            sent = {"all_reduce": int(weights * traffic)} if traffic == 2.0 else {
+            sent = {"all_reduce": weights} if traffic == 2.0 else {
                 "all_gather": 2 * weights, "reduce_scatter": weights,
             }  # fmt: skip
             cell |= {f"measure.bytes.{kind}": number for kind, number in kept.items()}

@@ -11,10 +11,12 @@ from typing import Any
 
 import _synthetic as made
 import pytest
+from _asked import raced
 
 from bancada.verdicts import Verdict, as_text, regions, verdicts
 from bancada.verdicts.clauses import times
 from bancada.verdicts.comparisons import Comparison, geometric_mean, joint, suites
+from bancada.verdicts.figures import say_bytes
 
 NARROW = made.Recipe().grid | {"dtype": ["fp32"], "causal": [True]}
 
@@ -167,7 +169,73 @@ def test_an_axis_that_decides_is_named() -> None:
     verdict = judge(grid=NARROW | {"dtype": ["fp32", "bf16", "fp16"]}, speed={"flash-tiled": 0.5}, failures=False)
     assert verdict.kind == "win"
     assert [clause.split(",")[0] for clause in verdict.clauses] == ["With bf16", "With fp16 or fp32"]
-    assert "torch SDPA with bf16, flash (tiled) with fp16" in verdict.headline
+    assert verdict.headline == (
+        "Fastest: with bf16, torch SDPA; with fp16 or fp32, at 256 tokens and more, flash (tiled)"
+    )
+
+
+def rules(times: dict[str, dict[str, float]], width: int = 256) -> list[dict[str, Any]]:
+    """An optimizer's step by rule: each rule has contenders of its own, those named `my-*` are ours."""
+    technique = {one: one for by_rule in times.values() for one in by_rule}
+    mine = [one for one in technique if one.startswith("my-")]
+    return [
+        row
+        for rule, one in times.items()
+        for row in raced("optimizers.step", {"rule": rule, "width": width}, one, technique, reference="loop", ours=mine)
+    ]
+
+
+def test_where_each_rule_has_contenders_of_its_own_each_is_judged_for_itself() -> None:
+    """Nobody is the best of ours over tasks that differ; nor does one lost task lose the others."""
+    lost = {"loop": 2.0, "my-eight": 1.6, "fused": 1.0}
+    won = {"loop": 2.0, "my-lion": 1.0, "their-lion": 1.5}
+    suite = {"suites": [{"id": "optimizers.step", "title": "Step", "x_axis": "width"}]}
+    (verdict,) = verdicts(rules({"eight": lost, "lion": won}), {}, suite)
+    assert verdict.kind == "win"
+    assert verdict.headline == "Fastest: with rule eight, fused; with rule lion, my-lion"
+    assert verdict.clauses[0].startswith("With rule eight, at width 256, my-eight is 1.25x")
+    assert "fused is still 1.60x faster than it" in verdict.clauses[0]
+    assert verdict.clauses[1].startswith("With rule lion, at width 256, my-lion is 2.00x")
+    assert len(verdict.clauses) == 2 and not verdict.facts
+    (verdict,) = verdicts(rules({"eight": lost, "lion": won | {"my-lion": 1.7}}), {}, suite)
+    assert verdict.kind == "peer wins" and verdict.clauses[-1] == "Nothing of ours is fastest here."
+    many = {f"rule{i}": {"loop": 2.0, f"my-{i}": 1.0} for i in range(6)}
+    (verdict,) = verdicts(rules(many), {}, suite)
+    assert verdict.clauses[3] == "3 more are in the section below." and verdict.headline.endswith("; 2 more below")
+
+
+def test_who_is_fastest_by_rule_names_the_size_where_others_are_at_the_smaller_ones() -> None:
+    small = rules({"eight": {"loop": 2.0, "my-eight": 1.0}, "lion": {"loop": 1.0, "my-lion": 2.0}}, 128)
+    large = rules({"eight": {"loop": 2.0, "my-eight": 1.0}, "lion": {"loop": 2.0, "my-lion": 1.0}})
+    (verdict,) = verdicts([*small, *large], {}, {"suites": [{"id": "optimizers.step", "x_axis": "width"}]})
+    assert verdict.headline == "Fastest: with rule eight, my-eight; with rule lion, at width 256, my-lion"
+
+
+def test_a_peer_that_ran_at_fewer_sizes_is_spoken_of_at_those() -> None:
+    recipe = made.Recipe(grid=NARROW, suites=("attention.forward",), failures=False)
+    rows = list(made.make_rows(recipe))
+    for row in rows:
+        if row["kind"] == "cell" and row["contender"] != "eager" and row["origin"] == "peer":
+            row |= {"status": "timeout", "reason": "slow"} if row["axis.seq_len"] > 128 else {}
+    (verdict,) = verdicts(rows, made.plan(recipe), made.catalogue(recipe))
+    assert "; at 128 tokens, torch SDPA is still " in verdict.clauses[0]
+
+
+def test_a_rival_that_never_met_ours_leaves_the_kind_to_those_that_did() -> None:
+    """The fastest of all may have run at other cases alone."""
+    rows = rules({"eight": {"loop": 2.0, "my-eight": 1.0}, "other": {"loop": 2.0, "quick": 0.1}})
+    rows = [row for row in rows if not (row.get("contender") == "loop" and row["axis.rule"] == "other")]
+    extra = rules({"other": {"quick": 0.1, "their": 0.2}})
+    (verdict,) = verdicts([*rows, *extra], {}, {})
+    assert verdict.kind == "win"
+
+
+def test_rows_that_were_compiled_alone_and_are_in_no_catalogue_are_nothing_to_compare() -> None:
+    rows = rules({"adamw": {"loop": 1.0, "my-adamw": 1.0}})
+    rows = [{name: value for name, value in row.items() if not name.startswith("time_")} | {"measure.compile_s": 1.0}
+            for row in rows if row["kind"] == "cell"]  # fmt: skip
+    (verdict,) = verdicts(rows, {}, {})
+    assert verdict.kind == "no data" and verdict.headline == "Nothing to compare"
 
 
 @pytest.mark.parametrize(("slow", "said"), [(True, "is slower than"), (False, "is faster than")])
@@ -186,8 +254,25 @@ def test_some_cases_level_and_the_others_not_is_said_so(slow: bool, said: str) -
 def test_memory_is_compared_at_the_largest_common_size() -> None:
     rows = {row["row_id"]: row for row in made.make_rows(made.Recipe(grid=NARROW)) if row["kind"] == "cell"}
     ours, reference = (rows[f"attention.forward/b1-h8-s8192-d64-causal-fp32/{i}"] for i in ("flash-tiled", "eager"))
-    share = ours["peak_bytes"] / reference["peak_bytes"]
-    assert f"needs {share:.1%} of its memory at 8,192 tokens" in judge().sentence
+    amounts = [say_bytes(row["peak_bytes"]) for row in (ours, reference)]
+    assert f"takes {amounts[0]} beside its inputs at 8,192 tokens in place of {amounts[1]};" in judge().sentence
+
+
+@pytest.mark.parametrize(
+    ("mine", "its", "said"),
+    [(12, 3 << 20, "takes 12 B beside its inputs in place of 3 MiB"), (8 << 20, 3 << 20, "needs 2.7x its memory"),
+     (1 << 20, 4 << 20, "needs 25% of its memory"), (102, 100, "needs as much memory")],
+)  # fmt: skip
+def test_memory_is_a_share_where_that_helps_and_two_amounts_where_it_does_not(mine: int, its: int, said: str) -> None:
+    recipe = made.Recipe(grid=NARROW | {"seq_len": [4096]}, suites=("attention.forward",), failures=False)
+    rows = list(made.make_rows(recipe))
+    for row in rows:
+        if row["kind"] == "cell":
+            row |= {"peak_bytes": mine, "error_max": 0.4} if row["contender"] == "flash-tiled" else {}
+            row |= {"peak_bytes": its, "error_max": 1e-6} if row["contender"] == "eager" else {}
+    (verdict,) = verdicts(rows, made.plan(recipe), made.catalogue(recipe))
+    assert f" and {said};" in verdict.sentence
+    assert verdict.facts[2].value == "4.0e-01 in place of 1.0e-06"
 
 
 def test_one_case_has_no_at_every_size() -> None:
@@ -327,6 +412,7 @@ def test_cases_say_something_together_only_where_none_says_the_opposite(outcomes
         ([128, 256, 512, 1024, 2048, 4096, 8192], "At every size measured (128 to 8,192 tokens)"),
         ([2048, 4096, 8192], "At 2,048 tokens and more"),
         ([8192], "At 8,192 tokens"),
+        ([1], "At 1 token"),
         ([128, 256], "Up to 256 tokens"),
         ([512, 1024], "From 512 to 1,024 tokens"),
     ],

@@ -34,7 +34,7 @@ def judge(
 def test_what_nobody_beats_in_both_figures_is_named_however_slow_it_is() -> None:
     said = judge(int8=(1024 * KIB, 43.0), int4=(512 * KIB, 21.0), **{"their-int4": (600 * KIB, 20.0)})
     assert said.kind == "win" and said.ours == "int4"
-    assert said.headline == "Not beaten in bytes of the weight together with signal to noise: int4, int8"
+    assert said.headline == "Not beaten in bytes of the weight together with signal to noise: int4; int8"
     assert "nobody beats int4 (512 KiB, 21 dB), int8 (1 MiB, 43 dB), beside plain's 4 MiB, 200 dB." in said.sentence
     assert "int4 against their-int4, 0.85x its bytes of the weight and +1 dB in signal to noise." in said.sentence
 

@@ -78,7 +78,7 @@ def test_muon_is_worth_it_by_seconds_to_the_target(seconds: float, half: float, 
         f"{said}: to a loss of 6.1 muon needs 100 updates and 3.00 s, where adamw-torch needs 180 and 3.60 s"
     )
     assert "An update of muon takes 1.50x [1.47, 1.53] adamw-torch's time" in found.sentence
-    assert "0.2 [0.1, 0.3] nats better than adamw-torch" in found.sentence
+    assert "0.20 [0.10, 0.30] nats better than adamw-torch" in found.sentence
     assert found.turns == (
         "where an update costs 1.80x adamw-torch's, as many times as it saves updates; here it is 1.50x [1.47, 1.53]"
     )
@@ -89,7 +89,7 @@ def test_a_target_missed_cannot_tell() -> None:
     of = {"muon": {"measure.target": 6.1}, "adamw-torch": hits(180, 0.02)}
     found = answer(MUON, trained("muon", 6.5, 0.5, 0.1, of=of))
     assert found.sentence.startswith("Not to be told by a target: muon did not reach it in every seed.")
-    assert "0.5 [0.4, 0.6] nats worse than adamw-torch" in found.sentence
+    assert "0.50 [0.40, 0.60] nats worse than adamw-torch" in found.sentence
 
 
 RULES = {"whole": "whole-batch", "by-token": "gradient-accumulation", "means": "gradient-accumulation"}

@@ -28,7 +28,7 @@ def test_what_the_rows_answer_is_told_and_the_rest_is_named_with_its_command(tmp
     text, charts = page(kinds.write(tmp_path / "run"))
     assert set(charts) == {"muon", "fsdp-or-deepspeed"}
     said = unescape(text)
-    assert '<details class="qa" id="q-muon"' in text and "the loss of Muon is 0.31 [0.29, 0.33] nats better" in said
+    assert '<details class="qa" id="q-muon"' in text and "the loss of Muon is 0.310 [0.290, 0.330] nats better" in said
     rest = [one for one in QUESTIONS if one.id not in charts]
     assert f"{len(rest)} more questions whose rows this page does not hold" in text
     assert all(f"<dt>{one.text}</dt><dd><code>{one.command}</code></dd>" in unescape(text) for one in rest)
@@ -56,8 +56,8 @@ def test_each_run_answers_for_itself(tmp_path: Path) -> None:
     assert [chart["run"] for chart in charts["muon"]] == ["kinds", "others"]
     said = unescape(text)
     assert "Xeon(R) 6975P-C, kinds:</b>" in said and "<b>another machine, others:</b>" in said
-    assert re.search(r"the loss of Muon is 0\.31 \[[^]]*\] nats better", said)
-    assert re.search(r"the loss of Muon is 0\.98 \[[^]]*\] nats worse", said)
+    assert re.search(r"the loss of Muon is 0\.310 \[[^]]*\] nats better", said)
+    assert re.search(r"the loss of Muon is 0\.98\d* \[[^]]*\] nats worse", said)
 
 
 def test_a_label_with_markup_cannot_leave_its_sentence(tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ def test_freezing_by_time_and_by_what_backward_keeps(ratio: float, noise: float,
     assert found.sentence.startswith(said)
     assert "trains fewer parameters, 6.8% against 19%, but in every layer" in found.why
     assert "(16 MiB at the peak)" in found.why and "(8 MiB, 50% of it)" in found.why
-    assert found.turns.endswith("the loss of upper is 0.3 [0.2, 0.4] nats worse than lora")
+    assert found.turns.endswith("the loss of upper is 0.30 [0.20, 0.40] nats worse than lora")
 
 
 STACK = {"kept": "kept-activations", "checkpoint": "activation-checkpointing"}

@@ -9,7 +9,7 @@ from bancada.verdicts import regions
 from bancada.verdicts.clauses import against_words, share
 from bancada.verdicts.comparisons import SuiteRows
 from bancada.verdicts.figures import say_time
-from bancada.verdicts.outcomes import level
+from bancada.verdicts.outcomes import level, spread
 
 TRAINING, STEP, STATE = "optimizers.convergence", "optimizers.step", "optimizers.state"
 EIGHT, PLAIN = "adamw-8bit", "adamw"
@@ -162,7 +162,7 @@ def _to_target(suite: SuiteRows, case: str, mine: str, plain: str) -> tuple[str,
     found = suite.contrasts.get((case, "seconds_to_target", mine, plain))
     words = {"better": "Yes", "worse": "No"}
     word = words.get(found.verdict, "Not decided") if found else "Not decided"
-    gap = f": a difference of {found.difference:+.2g} [{found.low:+.2g}, {found.high:+.2g}] s" if found else ""
+    gap = f": a difference of {spread(found.difference, found.low, found.high, '+', 's')}" if found else ""
     text = (
         f"{word}: to a loss of {target:g} {label(suite, mine)} needs {needed[0]:,.0f} updates and "
         f"{say_time(spent[0])}, where {label(suite, plain)} needs {needed[1]:,.0f} and {say_time(spent[1])}{gap}."

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from bancada.verdicts.clauses import interval, share
+from bancada.verdicts.clauses import interval, portion
 from bancada.verdicts.comparisons import Comparison, Contrast, SuiteRows, geometric_mean
-from bancada.verdicts.outcomes import difference, level
+from bancada.verdicts.outcomes import difference, level, spread
+from bancada.verdicts.regions import count
+
+__all__ = ["any_of", "count", "label", "loss_of", "number", "portion", "ratio", "sentence", "turn"]
 
 
 def ratio(found: Comparison) -> str:
@@ -21,12 +24,6 @@ def number(value: float) -> str:
     return f"{float(f'{value:.3g}'):,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
-def count(value: Any, unit: str) -> str:
-    """`1 token`, `2,048 tokens`; `unit` is in the plural."""
-    said = f"{value:,}" if isinstance(value, (int, float)) and not isinstance(value, bool) else str(value)
-    return f"{said} {unit.removesuffix('s') if value == 1 else unit}"
-
-
 def sentence(text: str) -> str:
     """The text with a large first letter and a full stop."""
     return f"{text[:1].upper()}{text[1:]}" + ("" if text.endswith((".", "?", "!")) else ".")
@@ -35,8 +32,8 @@ def sentence(text: str) -> str:
 def loss_of(found: Contrast, mine: str, other: str, size: float) -> str:
     """`the loss of LoRA is 0.12 [0.10, 0.14] nats better than DoRA`; where nothing is decided, the difference alone."""
     if found.verdict == "too close to call" and not level(found, size):
-        span = f"{found.difference:+.2g} [{found.low:+.2g}, {found.high:+.2g}]"
-        return f"the loss of {mine} minus that of {other} is {span} nats"
+        span = spread(found.difference, found.low, found.high, "+", "nats")
+        return f"the loss of {mine} minus that of {other} is {span}"
     return f"the loss of {mine} is {difference(found, other, size, 'nats')}"
 
 
@@ -52,12 +49,6 @@ def turn(before: Any, start: Any, unit: str, says: str, never: str) -> str:
     if before is None:
         return f"nowhere: {says} at every size measured"
     return f"between {count(before, unit)} and {count(start, unit)}"
-
-
-def portion(value: float, what: str) -> str:
-    """`28% of its memory`, `1.3x its memory`."""
-    said = share(value)
-    return f"{said} {what}" if said.endswith("x") else f"{said} of {what}"
 
 
 def any_of(names: list[str], most: int = 3) -> str:

@@ -8,7 +8,11 @@ from typing import Any
 
 from bancada.verdicts import regions
 from bancada.verdicts.comparisons import Mean, SuiteRows, geometric_mean, joint
+from bancada.verdicts.figures import say_bytes
 from bancada.verdicts.regions import cases_at, lower, where
+
+MOST_TIMES = 100
+"""Amounts that are further apart are told as they are."""
 
 
 def times(value: float) -> str:
@@ -49,8 +53,10 @@ def clause(part: regions.Part, ours: str, against: str) -> str:
     )
     text += _memory_words(suite, ours, against, cases)
     peer = regions.top_peer(suite, ours, cases)
-    if peer and peer != against and suite.common(ours, peer, cases):
-        text += f"; {_peer(suite, ours, peer, cases)}"
+    shared = [case for case in cases if {ours, peer} <= set(suite.ok(case))]
+    if peer and shared:
+        there = "" if suite.xs(shared) == suite.xs(cases) else f"{lower(where(suite, suite.xs(shared)))}, "
+        text += f"; {there}{_peer(suite, ours, peer, shared)}"
     return text + "." + _elsewhere(suite, ours, against, xs)
 
 
@@ -115,15 +121,26 @@ def _elsewhere(suite: SuiteRows, ours: str, against: str, xs: Sequence[Any]) -> 
     return f" {beyond}, the two are too close to call." if said == "tie" else f" {beyond}, it depends on the case."
 
 
+def amounts(suite: SuiteRows, a: str, b: str, cases: Iterable[str], measure: str) -> tuple[float, float, float] | None:
+    """measure(a)/measure(b) and the two themselves, each the median over the common cases where both are above 0."""
+    both = [
+        (float(first), float(second))
+        for case in cases
+        if {a, b} <= set(suite.ok(case))
+        and (first := suite.cells[case][a].get(measure))
+        and (second := suite.cells[case][b].get(measure))
+    ]
+    if not both:
+        return None
+    firsts, seconds = zip(*both, strict=True)
+    ratio = statistics.median(first / second for first, second in both)
+    return ratio, statistics.median(firsts), statistics.median(seconds)
+
+
 def median_ratio(suite: SuiteRows, a: str, b: str, cases: Iterable[str], measure: str) -> float | None:
     """The median over the common cases of measure(a)/measure(b), where both are above 0."""
-    ratios = []
-    for case in cases:
-        if a in suite.ok(case) and b in suite.ok(case):
-            first, second = suite.cells[case][a].get(measure), suite.cells[case][b].get(measure)
-            if first and second:
-                ratios.append(first / second)
-    return statistics.median(ratios) if ratios else None
+    found = amounts(suite, a, b, cases, measure)
+    return found[0] if found else None
 
 
 def top_cases(suite: SuiteRows, a: str, b: str, cases: Iterable[str]) -> list[str]:
@@ -134,12 +151,19 @@ def top_cases(suite: SuiteRows, a: str, b: str, cases: Iterable[str]) -> list[st
 
 def _memory_words(suite: SuiteRows, ours: str, against: str, cases: Sequence[str]) -> str:
     top = top_cases(suite, ours, against, cases)
-    ratio = median_ratio(suite, ours, against, top, "peak_bytes")
-    if ratio is None:
+    found = amounts(suite, ours, against, top, "peak_bytes")
+    if found is None:
         return ""
-    amount = "as much memory" if abs(ratio - 1) <= 0.05 else f"{share(ratio)} of its memory"
+    ratio, mine, its = found
     at = f" {lower(where(suite, suite.xs(top)))}" if len(suite.xs(cases)) > 1 else ""
-    return f" and needs {amount}{at}"
+    if not comparable(ratio):
+        return f" and takes {say_bytes(mine)} beside its inputs{at} in place of {say_bytes(its)}"
+    return f" and needs {'as much memory' if abs(ratio - 1) <= 0.05 else portion(ratio, 'its memory')}{at}"
+
+
+def comparable(ratio: float) -> bool:
+    """Whether a ratio tells more than the two amounts: 12 bytes beside a MiB are no share of it that helps anybody."""
+    return 1 / MOST_TIMES <= ratio <= MOST_TIMES
 
 
 def share(ratio: float) -> str:
@@ -147,3 +171,9 @@ def share(ratio: float) -> str:
     if ratio >= 1.05:
         return times(ratio)
     return f"{ratio:.0%}" if ratio >= 0.02 else f"{ratio:.1%}" if ratio >= 0.0005 else "less than 0.1%"
+
+
+def portion(value: float, what: str) -> str:
+    """`28% of its memory`, `1.3x its memory`."""
+    said = share(value)
+    return f"{said} {what}" if said.endswith("x") else f"{said} of {what}"

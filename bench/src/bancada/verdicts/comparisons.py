@@ -137,8 +137,8 @@ class SuiteRows:
     contrasts: dict[tuple[str, str, str, str], Contrast] = field(default_factory=dict)
 
     def ok(self, case: str) -> list[str]:
-        """The contenders that were measured at this case."""
-        return [contender for contender, row in self.cells.get(case, {}).items() if row["status"] == "ok"]
+        """The contenders that were measured at this case; what was compiled alone was not."""
+        return [one for one, row in self.cells.get(case, {}).items() if row["status"] == "ok" and "time_s" in row]
 
     def x(self, case: str) -> Any:
         """Its value on the axis that matters; None where the rows lack it."""
@@ -150,9 +150,9 @@ class SuiteRows:
 
     def compare(self, case: str, a: str, b: str) -> Comparison | None:
         """a against b at one case: their paired rounds, or else the two intervals; None unless both were measured."""
-        first, second = self.cells[case].get(a), self.cells[case].get(b)
-        if first is None or second is None or first["status"] != "ok" or second["status"] != "ok":
+        if not {a, b} <= set(self.ok(case)):
             return None
+        first, second = self.cells[case][a], self.cells[case][b]
         if (found := self.pairs.get((case, a, b))) is not None:
             return found
         low, high = low_s(first) / high_s(second), high_s(first) / low_s(second)
@@ -254,8 +254,8 @@ def _empty(row: Row, known: Mapping[str, Any]) -> SuiteRows:
     place = row["run"], row["device"], row["device_name"]
     kind, metrics = str(known.get("kind", "kernel")), tuple(known.get("metrics", ()))
     found = SuiteRows(row["suite"], *place, title, row["family"], x_axis, unit, entrants, kind=kind, metrics=metrics)
-    chosen = {name: tuple(known.get(name, ())) for name in ("configuration", "weighs")}
-    return dataclasses.replace(found, **chosen)
+    found.configuration, found.weighs = tuple(known.get("configuration", ())), tuple(known.get("weighs", ()))
+    return found
 
 
 def _entrant_of(row: Row) -> Entrant:

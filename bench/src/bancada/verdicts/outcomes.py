@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from bancada.rows import Row
 from bancada.verdicts.comparisons import MOST_CASES, Contrast, SuiteRows
+from bancada.verdicts.figures import say
 from bancada.verdicts.regions import lower
 
 Kind = Literal["win", "tie", "not decided", "peer wins", "only ours", "no data", "compiled"]
@@ -131,12 +132,11 @@ def _training_headline(suite: SuiteRows, best: Mapping[str, Sequence[str]]) -> s
 
 
 def _where(suite: SuiteRows, case: str) -> str:
-    """The axis values of a case that differ between the suite's cases, as `task digits: `."""
-    told = [
-        f"{name} {value}" for name, value in suite.axes[case].items()
-        if len({str(axes.get(name)) for axes in suite.axes.values()}) > 1
-    ]  # fmt: skip
-    return f"{', '.join(told)}: " if told else ""
+    """The axis values that tell a case from the suite's others, as `task digits: `; one is enough where it differs."""
+    every = {name: {str(axes.get(name)) for axes in suite.axes.values()} for name in suite.axes[case]}
+    told = [name for name, values in every.items() if len(values) > 1]
+    alone = [name for name in told if len(every[name]) == len(suite.axes)]
+    return f"{', '.join(f'{name} {suite.axes[case][name]}' for name in alone[:1] or told)}: " if told else ""
 
 
 def _training_clause(suite: SuiteRows, case: str, ours: str) -> str:
@@ -146,14 +146,16 @@ def _training_clause(suite: SuiteRows, case: str, ours: str) -> str:
     place = _where(suite, case)
     row = cells[mine]
     budget = f"after {row['measure.updates']:,.0f} updates, " if "measure.updates" in row else ""
-    text = f"{place}{budget}{suite.entrants[mine].label} reaches {_title(metric)} of {_value(row, _final(suite))}"
+    value, low, high = (row.get(f"{_final(suite)}{end}") for end in ("", ".low", ".high"))
+    value = spread(value, low, high, unit=_unit(metric))
+    text = f"{place}{budget}{suite.entrants[mine].label} reaches {_title(metric)} of {value}"
     reference = next((one for one in cells if suite.entrants[one].reference and one in suite.ok(case)), "")
     peer = _best(suite, case, ours=False)
     others = dict.fromkeys(one for one in (reference, peer) if one and one != mine)
     if others:
         text += ": " + ", ".join(_against(suite, case, mine, other) for other in others)
     text += "." + _other_figures(suite, case, mine, reference or peer) + _targets(suite, case, mine, reference or peer)
-    return (text if place else text[0].upper() + text[1:]) + ("" if ours else " Nothing of ours was measured here.")
+    return text[0].upper() + text[1:] + ("" if ours else " Nothing of ours was measured here.")
 
 
 def _title(metric: Mapping[str, Any]) -> str:
@@ -161,9 +163,8 @@ def _title(metric: Mapping[str, Any]) -> str:
     return f"{'an' if title[0].lower() in 'aeiou' else 'a'} {title}"
 
 
-def _value(row: Row, name: str) -> str:
-    value, low, high = (row.get(f"{name}{end}") for end in ("", ".low", ".high"))
-    return f"{value:.4g}" + (f" [{low:.4g}, {high:.4g}]" if low is not None and high is not None else "")
+def _unit(metric: Mapping[str, Any]) -> str:
+    return str(metric.get("unit", ""))
 
 
 def _against(suite: SuiteRows, case: str, mine: str, other: str) -> str:
@@ -171,19 +172,31 @@ def _against(suite: SuiteRows, case: str, mine: str, other: str) -> str:
     label = suite.entrants[other].label
     found = _contrast(suite, case, mine, other)
     size = float(suite.cells[case][mine][_final(suite)])
-    said = f"not compared with {label}" if found is None else difference(found, label, size)
+    unit = _unit(_metric(suite))
+    said = f"not compared with {label}" if found is None else difference(found, label, size, unit)
     times = suite.compare(case, mine, other)
     return said + (f" ({times.ratio:.2f}x its time an update)" if times is not None else "")
 
 
 def difference(found: Contrast, label: str, size: float, unit: str = "") -> str:
     """`0.12 [0.10, 0.14] nats better than torch AdamW`, where the outcomes themselves are of about this `size`."""
-    unit = f" {unit}" if unit else ""
     if found.verdict == "too close to call":
         word = "level with" if level(found, size) else "not decided against"
-        return f"{word} {label}, {found.difference:+.2g} [{found.low:+.2g}, {found.high:+.2g}]{unit}"
+        return f"{word} {label}, {spread(found.difference, found.low, found.high, '+', unit)}"
     ends = sorted((abs(found.low), abs(found.high)))
-    return f"{abs(found.difference):.2g} [{ends[0]:.2g}, {ends[1]:.2g}]{unit} {found.verdict} than {label}"
+    return f"{spread(abs(found.difference), ends[0], ends[1], unit=unit)} {found.verdict} than {label}"
+
+
+def spread(value: Any, low: Any, high: Any, sign: str = "", unit: str = "") -> str:
+    """`0.12 [0.10, 0.14] nats`: with as many decimals as two digits of the interval's half-width take."""
+    if low is None or high is None:
+        return f"{value:{sign}.4g} {unit}".rstrip()
+    half = abs(high - low) / 2
+    if half and half < 1e-4:  # such as +1e-06 between two that are one
+        return f"{value:{sign}.2g} [{low:{sign}.2g}, {high:{sign}.2g}] {unit}".rstrip()
+    decimals = max(0, 1 - math.floor(math.log10(half) + 1e-9)) if half else 2
+    said = (f"{round(end, decimals) + 0.0:{sign}.{decimals}f}" for end in (value, low, high))  # + 0.0: never -0.00
+    return "{} [{}, {}] {}".format(*said, unit).rstrip()
 
 
 def _other_figures(suite: SuiteRows, case: str, mine: str, other: str) -> str:
@@ -194,25 +207,22 @@ def _other_figures(suite: SuiteRows, case: str, mine: str, other: str) -> str:
         if not metric.get("drawn", True) or name not in suite.cells[case][mine]:
             continue
         theirs = suite.cells[case][other].get(name) if other and other != mine else None
-        beside = "" if theirs is None else f" ({suite.entrants[other].label}: {theirs:.3g})"
-        parts.append(f"{metric['title']}: {suite.cells[case][mine][name]:.3g}{beside}")
+        beside = "" if theirs is None else f" ({suite.entrants[other].label}: {say(float(theirs), metric)})"
+        parts.append(f"{metric['title']}: {say(float(suite.cells[case][mine][name]), metric)}{beside}")
     return f" {'; '.join(parts)}." if parts else ""
 
 
 def _targets(suite: SuiteRows, case: str, mine: str, other: str) -> str:
-    """`It reaches the target in 120 updates (torch AdamW: 170).`; a miss stays a miss."""
+    """` Updates to the target: 120 (torch AdamW: 170).`; a miss stays a miss."""
     if not any("measure.seeds_on_target" in row for row in suite.cells[case].values()):
         return ""
 
     def said(one: str) -> str:
         row = suite.cells[case][one]
         if "measure.updates_to_target" in row:
-            return f"{row['measure.updates_to_target']:,.0f} updates"
-        return (
-            f"never in {row.get('measure.seeds', 0):.0f} seeds"
-            if not row.get("measure.seeds_on_target")
-            else (f"in {row['measure.seeds_on_target']:.0f} of {row['measure.seeds']:.0f} seeds only")
-        )
+            return f"{row['measure.updates_to_target']:,.0f}"
+        seeds, reached = (float(row.get(f"measure.{name}", 0)) for name in ("seeds", "seeds_on_target"))
+        return f"reached by {reached:.0f} of {seeds:.0f} seeds only" if reached else f"never in {seeds:.0f} seeds"
 
     beside = f" ({suite.entrants[other].label}: {said(other)})" if other and other in suite.ok(case) else ""
     return f" Updates to the target: {said(mine)}{beside}."

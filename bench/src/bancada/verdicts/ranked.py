@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from bancada.rows import Row
-from bancada.verdicts.comparisons import Mean, SuiteRows, geometric_mean
-from bancada.verdicts.figures import say_bytes
+from bancada.verdicts.clauses import interval
+from bancada.verdicts.comparisons import Mean, Outcome, SuiteRows, geometric_mean
+from bancada.verdicts.figures import SAME, say_bytes
 from bancada.verdicts.outcomes import Kind, Said
+
+COLLECTIVES = ("all_gather", "reduce_scatter", "all_to_all", "broadcast", "gather", "scatter", "reduce")
+Twin = tuple[str, str, Mean]
+"""One of ours, a peer of the same technique, and the ratio of their step times over the cases of both."""
 
 
 def ranks(suite: SuiteRows) -> Said | None:
@@ -21,20 +25,32 @@ def ranks(suite: SuiteRows) -> Said | None:
     wrong = sorted({row["contender"] for case in suite.cells.values() for row in case.values()
                     if row["status"] == "incorrect"})  # fmt: skip
     sizes = sorted({int(suite.axes[case]["world_size"]) for case in cases if "world_size" in suite.axes[case]})
-    clauses = [_parity(suite, rows, wrong, sizes)]
     twins = _twins(suite, cases)
-    clauses += [text for text in (_least(suite, cases), _step_times(suite, twins)) if text]
-    counted = Counter(mean.outcome for _, _, mean in twins)
-    kind: Kind = "tie"
-    if not counted:
-        kind = "no data"
-    elif counted["faster"] != counted["slower"]:
-        kind = "win" if counted["faster"] > counted["slower"] else "peer wins"
+    least = _least(suite, cases)
+    clauses = [_parity(suite, rows, wrong, sizes), *least[1:], _step_times(suite, twins)]
     named = f"{' and '.join(map(str, sizes))} ranks" if sizes else "the ranks"
-    label = suite.entrants[wrong[0]].label if wrong else ""
-    headline = f"Not everybody gives one process's result on {named}: {label}" if wrong else f"One result on {named}"
+    headline = least[0] if least else f"One result on {named}"
+    if wrong:
+        label = ", ".join(suite.entrants[one].label for one in wrong)
+        headline = f"Not everybody gives one process's result on {named}: {label}"
     ours = next((one for one in suite.entrants if suite.entrants[one].ours), "")
-    return Said(kind, headline, tuple(clauses), False, ours, tuple(row["row_id"] for row in rows))
+    told = tuple(text for text in clauses if text)
+    return Said(_kind(twins), headline, told, False, ours, tuple(row["row_id"] for row in rows))
+
+
+def _kind(twins: Sequence[Twin]) -> Kind:
+    """`win` where one of ours takes less time a step than every peer of its technique, and so on: see `Verdict`."""
+    peers: dict[str, list[Outcome]] = {}
+    for mine, _, mean in twins:
+        peers.setdefault(mine, []).append(mean.outcome)
+    said = [set(outcomes) for outcomes in peers.values()]
+    if not said:
+        return "no data"
+    if {"faster"} in said:
+        return "win"
+    if all("slower" in outcomes for outcomes in said):
+        return "peer wins"
+    return "tie" if all(outcomes == {"tie"} for outcomes in said) else "not decided"
 
 
 def _parity(suite: SuiteRows, rows: Sequence[Row], wrong: Sequence[str], sizes: Sequence[int]) -> str:
@@ -56,33 +72,58 @@ def _model_state(row: Row) -> float | None:
     return _sum({name: value for name, value in row.items() if name != "measure.bytes.activations"}, "measure.bytes.")
 
 
-def _by_messages(row: Row) -> bool:
-    """Whether it sends message by message, whose bytes count at both ends: not to be set beside a collective's."""
-    return any(name.startswith(("measure.comm.send.", "measure.comm.recv.")) for name in row)
+def link_bytes(row: Row, ranks: int) -> float:
+    """What a step sends over one rank's link, where collectives run as rings over all ranks.
+
+    Rows count the payload handed over, which is not what travels: of an all-reduce each rank sends 2 (n - 1) / n of it,
+    of any other collective half as much, of a message all (Rajbhandari et al., ZeRO, section 7, arXiv 1910.02054).
+    """
+    share = (ranks - 1) / ranks
+    factors = dict.fromkeys(COLLECTIVES, share) | {"all_reduce": 2 * share, "send": 1.0}
+    return sum(factor * float(row.get(f"measure.comm.{name}.bytes", 0)) for name, factor in factors.items())
 
 
-def _least(suite: SuiteRows, cases: Iterable[str]) -> str:
-    """Of the case with most ranks: who keeps least, and what that costs in bytes sent."""
+def _least(suite: SuiteRows, cases: Iterable[str]) -> list[str]:
+    """Of the case with most ranks: who keeps and who sends least, as a headline and a sentence."""
     case = max(cases, key=lambda one: (suite.axes[one].get("world_size", 0), len(suite.ok(one))))
-    kept = {one: size for one in suite.ok(case) if (size := _model_state(suite.cells[case][one]))}
-    reference = next((one for one in kept if suite.entrants[one].reference), "")
-    if not reference or len(kept) < 2:
-        return ""
-    best = min(kept, key=lambda one: (kept[one], not suite.entrants[one].ours))
-    if best == reference:
-        return ""
-    sent, usual = (float(suite.cells[case][one].get("measure.comm.bytes", 0)) for one in (best, reference))
-    alike = _by_messages(suite.cells[case][best]) == _by_messages(suite.cells[case][reference])
-    more = f" and sends {sent / usual:.2f}x its bytes a step" if sent and usual and alike else ""
-    share = f"{kept[best] / kept[reference]:.2f}x {suite.entrants[reference].label}'s"
-    return (f"On {suite.axes[case].get('world_size')} ranks {suite.entrants[best].label} keeps the least model state, "
-            f"{say_bytes(kept[best])} on the fullest rank ({share}){more}.")  # fmt: skip
+    ranks = int(suite.axes[case].get("world_size", 0))
+    if not ranks:
+        return []
+    rows = {one: suite.cells[case][one] for one in suite.ok(case)}
+    kept = {one: size for one, row in rows.items() if (size := _model_state(row))}
+    sent = {one: size for one, row in rows.items() if (size := link_bytes(row, ranks))}
+    found = [_smallest(suite, kept, "model state a rank", sent), _smallest(suite, sent, "traffic a rank and step", {})]
+    said = [both for both in found if both is not None]
+    headline, sentence = ("; ".join(texts) for texts in zip(*said, strict=True)) if said else ("", "")
+    return [f"On {ranks} ranks: {headline}", f"On {ranks} ranks, {sentence}."] if said else []
 
 
-def _twins(suite: SuiteRows, cases: Sequence[str]) -> list[tuple[str, str, Mean]]:
+def _smallest(
+    suite: SuiteRows, values: Mapping[str, float], what: str, sent: Mapping[str, float]
+) -> tuple[str, str] | None:
+    """`least model state a rank, ZeroStage3 (3.52 MiB)`; and beside the reference, with the bytes that it sends."""
+    if len(values) < 2:
+        return None
+    least = min(values.values())
+    best = [one for one, value in values.items() if value <= (1 + SAME) * least]
+    if len(best) == len(values):
+        return f"the same {what} for all ({say_bytes(least)})", f"all have the same {what}, {say_bytes(least)}"
+    best.sort(key=lambda one: not suite.entrants[one].ours)
+    label = {one: suite.entrants[one].label for one in values}
+    who = " and ".join(label[one] for one in best) if len(best) < 3 else f"{label[best[0]]} and {len(best) - 1} more"
+    text = f"{who} {'has' if len(best) == 1 else 'have'} the least {what}, {say_bytes(least)}"
+    reference = next((one for one in values if suite.entrants[one].reference and one not in best), "")
+    if reference:
+        text += f" ({least / values[reference]:.2f}x {label[reference]}'s)"
+        if reference in sent and best[0] in sent:
+            text += f", for which {label[best[0]]} sends {sent[best[0]] / sent[reference]:.2f}x its bytes a step"
+    return f"least {what}, {who} ({say_bytes(least)})", text
+
+
+def _twins(suite: SuiteRows, cases: Sequence[str]) -> list[Twin]:
     """(ours, peer, ratio of step times) for each of ours raced with a peer of the same technique, over common cases."""
     technique = {one: row["technique"] for case in cases for one, row in suite.cells[case].items()}
-    found: list[tuple[str, str, Mean]] = []
+    found: list[Twin] = []
     for mine, other in itertools.product(technique, technique):
         if not suite.entrants[mine].ours or suite.entrants[other].ours or technique[mine] != technique[other]:
             continue
@@ -92,12 +133,16 @@ def _twins(suite: SuiteRows, cases: Sequence[str]) -> list[tuple[str, str, Mean]
     return found
 
 
-def _step_times(suite: SuiteRows, twins: Sequence[tuple[str, str, Mean]]) -> str:
+def _step_times(suite: SuiteRows, twins: Sequence[Twin]) -> str:
+    """Those that are told apart, then how many are not."""
     if not twins:
         return ""
     label = {one: entrant.label for one, entrant in suite.entrants.items()}
-    parts = [
-        f"{label[mine]} {mean.value:.2f}x [{mean.low:.2f}, {mean.high:.2f}] {label[other]}'s"
-        for mine, other, mean in twins
-    ]
+    apart = [twin for twin in twins if twin[2].outcome in ("faster", "slower")]
+    parts = [f"{label[mine]} {interval(mean)} {label[other]}'s" for mine, other, mean in apart]
+    level, rest = sum(mean.outcome == "tie" for *_, mean in twins), len(twins) - len(apart)
+    if rest:
+        word = "level" if level == rest else "not decided" if not level else "level or not decided"
+        pairs = "the one pair" if len(twins) == 1 else f"{rest} of {len(twins)} pairs"
+        parts.append(f"{pairs} of one technique {word}")
     return f"Step times in one race: {'; '.join(parts)}. Ranks that share cores say nothing of scaling."

@@ -9,6 +9,8 @@ from typing import Any
 
 from bancada.verdicts.comparisons import FLUKES, MOST_CASES, Outcome, SuiteRows, geometric_mean, in_order, joint
 
+FEW_VALUES, MOST_VALUES = 4, 8
+"""Of an axis on which an answer may depend; of one that sets another task at each value."""
 Said = tuple[object, str, Outcome]
 """A size, a rival, and what all cases there say together."""
 
@@ -89,8 +91,7 @@ def where(suite: SuiteRows, xs: Sequence[Any]) -> str:
     every = suite.xs()
 
     def say(x: Any) -> str:
-        text = f"{x:,}" if isinstance(x, (int, float)) and not isinstance(x, bool) else str(x)
-        return f"{text} {suite.unit}" if suite.unit else f"{suite.x_axis} {text}".strip()
+        return count(x, suite.unit) if suite.unit else f"{suite.x_axis} {plain(x)}".strip()
 
     if not suite.x_axis or every == [None]:
         return "In the cases measured"
@@ -133,7 +134,7 @@ def parts(suite: SuiteRows, ours: str, rivals: Sequence[str]) -> list[Part]:
 
 
 def _part(suite: SuiteRows, name: str, chosen: Sequence[str], groups: Mapping[str, Sequence[str]]) -> Part:
-    said = " or ".join(_with(name, value) for value in chosen)
+    said = " or ".join(with_axis(name, value) for value in chosen)
     return Part(f"With {said}, ", suite.only(case for value in chosen for case in groups[value]))
 
 
@@ -154,10 +155,15 @@ def clarity(groups: Iterable[Iterable[Said]]) -> float:
     return sum(outcome != "mixed" for outcome in said) / len(said) if said else 0.0
 
 
-def _with(name: str, value: str) -> str:
+def with_axis(name: str, value: str) -> str:
     """An axis value as people say it: `bf16`, `causal`, `not causal`, `head_dim 64`."""
     said = {"true": name, "false": f"not {name}"}.get(value, f"{name} {value}")
     return value if name == "dtype" else said
+
+
+def count(x: Any, unit: str) -> str:
+    """`1 token`, `2,048 tokens`; `unit` is in the plural."""
+    return f"{plain(x)} {unit.removesuffix('s') if x == 1 else unit}"
 
 
 def plain(x: Any) -> str:
@@ -185,27 +191,33 @@ def holders(suite: SuiteRows, x: Any) -> tuple[str, ...]:
     return tuple(chosen) if elsewhere <= few else ()
 
 
-def depends(suite: SuiteRows, xs: Sequence[Any]) -> str:
-    """Names the axis that decides, where one does."""
-    cases = [case for case in cases_at(suite, xs) if suite.ok(case)]
-    for name, groups in splits(suite, cases):
-        chosen = {value: holders(suite.only(inside), xs[-1]) for value, inside in groups.items()}
-        if all(chosen.values()) and len(set(chosen.values())) > 1:
-            said = (
-                f"{' or '.join(suite.entrants[h].label for h in who)} with {_with(name, v)}"
-                for v, who in chosen.items()
-            )
-            return ", ".join(said)
-    return "it depends on the case"
+Champion = tuple[Part, str]
+"""Who is the best of ours there."""
 
 
-def splits(suite: SuiteRows, cases: Sequence[str]) -> list[tuple[str, dict[str, list[str]]]]:
-    """The other axes that take a few values in these cases, with the cases of each value."""
+def champions(suite: SuiteRows) -> list[Champion]:
+    """The best of ours; one for each value of an axis, where it did not run at some value at which another of ours did.
+
+    Such an axis (a rule, a number of bits) sets another task at each value: nobody can be the best of them all.
+    """
+    best = best_of_ours(suite)
+    for name, groups in splits(suite, list(suite.cells), MOST_VALUES):
+        inside = {value: suite.only(cases) for value, cases in groups.items()}
+        mine = {value: best_of_ours(part) for value, part in inside.items()}
+        if any(one and not measured(inside[value], [best]) for value, one in mine.items()):
+            return [
+                (Part(f"With {with_axis(name, value)}, ", inside[value]), one) for value, one in mine.items() if one
+            ]
+    return [(Part("", suite), best)] if best else []
+
+
+def splits(suite: SuiteRows, cases: Sequence[str], most: int = FEW_VALUES) -> list[tuple[str, dict[str, list[str]]]]:
+    """The other axes that take 2 to `most` values in these cases, with the cases of each value."""
     found = []
     names = [name for name in (suite.axes[cases[0]] if cases else ()) if name != suite.x_axis]
     for name in names:
         groups = {word(v): [c for c in cases if suite.axes[c].get(name) == v] for v in values(suite, cases, name)}
-        if 2 <= len(groups) <= 4:
+        if 2 <= len(groups) <= most:
             found.append((name, groups))
     return found
 

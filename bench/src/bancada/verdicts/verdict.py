@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from bancada.rows import Row
 from bancada.verdicts import outcomes, ranked, regions
-from bancada.verdicts.clauses import against_words, clause, median_ratio, share, times, top_cases
+from bancada.verdicts.clauses import against_words, amounts, clause, comparable, share, times, top_cases
 from bancada.verdicts.comparisons import MOST_CASES, SuiteRows, geometric_mean, joint, suites
 from bancada.verdicts.compiled import compiled
-from bancada.verdicts.figures import figures_of_its_own
+from bancada.verdicts.figures import figures_of_its_own, say_bytes
+from bancada.verdicts.headline import headline
 from bancada.verdicts.outcomes import Kind
-from bancada.verdicts.regions import cases_at, lower, where
+from bancada.verdicts.regions import where
 from bancada.verdicts.weighed import weighed
+
+MOST_CLAUSES = 3
 
 
 @dataclass(frozen=True)
@@ -87,18 +89,18 @@ def _verdict(suite: SuiteRows) -> Verdict:
         told = said.kind, said.headline, said.clauses, said.clear, said.ours
         return Verdict(*place, *told, evidence=said.evidence)
     decided = [case for case in suite.cells if len(suite.ok(case)) > 1]
-    ours = regions.best_of_ours(suite)
-    kind = _kind(suite, ours, decided)
-    clauses: tuple[str, ...] = (_no_data(suite),)
-    if decided:
-        clauses = _clauses(suite, ours, kind) if ours else (_without_ours(suite),)
-        clauses += figures_of_its_own(suite)
-    headline = _headline(suite) if decided else "Nothing to compare"
+    if not decided:
+        return Verdict(*place, "no data", "Nothing to compare", (_no_data(suite),), clear=False)
+    champions = regions.champions(suite)
+    kind = _kind(suite, champions)
+    clauses = _clauses(suite, champions, kind) if champions else (_without_ours(suite),)
     alone = Counter(winners[0] for case in decided if len(winners := suite.unbeaten(case)) == 1)
-    clear = bool(decided) and max(alone.values(), default=0) >= MOST_CASES * len(decided)
-    facts = _facts(suite, ours) if ours and decided else ()
-    evidence = tuple(row["row_id"] for case in decided for row in suite.cells[case].values() if row["status"] == "ok")
-    return Verdict(*place, kind, headline, clauses, clear, ours, facts, evidence)
+    clear = max(alone.values(), default=0) >= MOST_CASES * len(decided)
+    ours = champions[0][1] if champions else ""
+    facts = _facts(suite, ours) if len(champions) == 1 else ()
+    evidence = tuple(suite.cells[case][one]["row_id"] for case in decided for one in suite.ok(case))
+    clauses += figures_of_its_own(suite)
+    return Verdict(*place, kind, headline(suite), clauses, clear, ours, facts, evidence)
 
 
 def _parts(suite: SuiteRows, ours: str) -> list[regions.Part]:
@@ -107,14 +109,17 @@ def _parts(suite: SuiteRows, ours: str) -> list[regions.Part]:
     return regions.parts(suite, ours, rivals) if rivals else [regions.Part("", suite)]
 
 
-def _kind(suite: SuiteRows, ours: str, decided: Sequence[str]) -> Kind:
-    rivals = regions.rivals(suite)
-    if not decided:
-        return "no data"
-    if not rivals:
+def _kind(suite: SuiteRows, champions: Sequence[regions.Champion]) -> Kind:
+    """The best that can be said of one of ours."""
+    if not regions.rivals(suite):
         return "only ours"
-    if not ours:
-        return "peer wins"
+    said = {_kind_of(part.suite, ours) for part, ours in champions}
+    order: tuple[Kind, ...] = ("win", "tie", "not decided", "peer wins")
+    return next((kind for kind in order if kind in said), "no data" if champions else "peer wins")
+
+
+def _kind_of(suite: SuiteRows, ours: str) -> Kind:
+    rivals = [rival for rival in regions.rivals(suite) if suite.common(ours, rival)]
     if any(regions.region(part.suite, ours, rivals) for part in _parts(suite, ours)):
         return "win"
     found = suite.common(ours, regions.fastest(suite, rivals))
@@ -125,42 +130,23 @@ def _kind(suite: SuiteRows, ours: str, decided: Sequence[str]) -> Kind:
     return "not decided" if joint(found) == "open" else kinds.get(mean.outcome, "not decided")
 
 
-def _headline(suite: SuiteRows) -> str:
-    runs: list[tuple[tuple[str, ...], list[Any]]] = []
-    for x in suite.xs():
-        if not any(suite.ok(case) for case in cases_at(suite, [x])):
-            continue
-        holders = regions.holders(suite, x)
-        if runs and runs[-1][0] == holders:
-            runs[-1][1].append(x)
-        else:
-            runs.append((holders, [x]))
-    names = [_named(suite, holders, xs) or regions.depends(suite, xs) for holders, xs in runs]
-    if len(runs) == 1:
-        return f"Fastest: {names[0]}"
-    if len(runs) > 3:
-        return f"Fastest: it changes with size; {lower(where(suite, runs[-1][1]))}, {names[-1]}"
-    return "Fastest: " + "; ".join(
-        f"{lower(where(suite, xs))}, {name}" for name, (_, xs) in zip(names, runs, strict=True)
-    )
-
-
-def _named(suite: SuiteRows, holders: Sequence[str], xs: Sequence[Any]) -> str:
-    """Who is fastest at these sizes; where it is several, whether they are level or nothing is decided among them."""
-    cases = cases_at(suite, xs)
-    said = {joint(suite.common(a, b, cases)) for a, b in itertools.combinations(holders, 2)}
-    if len(holders) > 3:
-        return f"{len(holders)} are level" if said == {"tie"} else f"not decided between {len(holders)}"
-    word = "" if len(holders) < 2 else " (level)" if said == {"tie"} else " (not decided)"
-    return " or ".join(suite.entrants[holder].label for holder in holders) + word
-
-
-def _clauses(suite: SuiteRows, ours: str, kind: Kind) -> tuple[str, ...]:
-    if not regions.yardstick(suite, ours):
-        return (f"{suite.entrants[ours].label} was never measured at the same case as another.",)
-    said = tuple(clause(part, ours, regions.yardstick(part.suite, ours)) for part in _parts(suite, ours))
+def _clauses(suite: SuiteRows, champions: Sequence[regions.Champion], kind: Kind) -> tuple[str, ...]:
+    said = [text for champion in champions for text in _champion(*champion)]
+    more = len(said) - MOST_CLAUSES
+    said[MOST_CLAUSES:] = [f"{more} more {'is' if more == 1 else 'are'} in the section below."] if more > 0 else []
     last = {"peer wins": ("Nothing of ours is fastest here.",), "only ours": ("Only ours were measured here.",)}
     return (*said, *last.get(kind, ()))
+
+
+def _champion(part: regions.Part, ours: str) -> Iterator[str]:
+    """What is said of the best of ours where it ran."""
+    suite = part.suite
+    if not regions.yardstick(suite, ours):
+        name = suite.entrants[ours].label
+        yield f"{part.prefix}{name} was never measured at the same case as another."
+        return
+    for smaller in [part] if part.prefix else _parts(suite, ours):
+        yield clause(smaller, ours, regions.yardstick(smaller.suite, ours))
 
 
 def _facts(suite: SuiteRows, ours: str) -> tuple[Fact, ...]:
@@ -172,10 +158,13 @@ def _facts(suite: SuiteRows, ours: str) -> tuple[Fact, ...]:
     words = {"tie": "level", "open": "not decided"}
     place = f"{where(suite, suite.xs(cases))}, {suite.entrants[ours].label} against {suite.entrants[against].label}"
     facts = [Fact("time", words.get(joint(found) or "", words.get(mean.outcome, times(mean.value))), place)]
-    if (memory := median_ratio(suite, ours, against, cases, "peak_bytes")) is not None:
-        facts.append(Fact("memory", share(memory), place))
-    if (error := median_ratio(suite, ours, against, cases, "error_max")) is not None:
-        facts.append(Fact("error", times(error), place))
+    if (memory := amounts(suite, ours, against, cases, "peak_bytes")) is not None:
+        ratio, mine, its = memory
+        said = share(ratio) if comparable(ratio) else f"{say_bytes(mine)} in place of {say_bytes(its)}"
+        facts.append(Fact("memory", said, place))
+    if (error := amounts(suite, ours, against, cases, "error_max")) is not None:
+        ratio, mine, its = error
+        facts.append(Fact("error", times(ratio) if comparable(ratio) else f"{mine:.1e} in place of {its:.1e}", place))
     return tuple(facts)
 
 

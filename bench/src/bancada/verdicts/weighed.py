@@ -15,8 +15,8 @@ from bancada.verdicts.comparisons import MOST_CASES, SuiteRows
 from bancada.verdicts.figures import SAME, say
 from bancada.verdicts.outcomes import Kind, Said
 
-MOST_CLAUSES = 3
-MOST_NAMES = 5
+MOST_CASES_TOLD = 2
+MOST_NAMES = 3
 MOST_BESIDE = 3
 Metric = Mapping[str, Any]
 
@@ -28,9 +28,11 @@ def weighed(suite: SuiteRows) -> Said | None:
         return None
     first = cases[0]
     best = {case: _unbeaten(suite, case) for case in cases}
-    clauses = [text for case in cases[:MOST_CLAUSES] for text in _clauses(suite, case, best[case])]
-    if len(cases) > MOST_CLAUSES:
-        clauses.append(f"{len(cases) - MOST_CLAUSES} more cases are in the section below.")
+    clauses = [_unbeaten_clause(suite, case, best[case]) for case in cases[:MOST_CASES_TOLD]]
+    if beside := _beside(suite, first):
+        clauses.insert(1, beside)
+    if more := len(cases) - MOST_CASES_TOLD:
+        clauses += [f"{more} more {'case is' if more == 1 else 'cases are'} in the section below."] if more > 0 else []
     ours = next((one for one in best[first] if suite.entrants[one].ours), "")
     clear = sum(len(best[case]) == 1 for case in cases) >= MOST_CASES * len(cases)
     evidence = tuple(suite.cells[case][one]["row_id"] for case in cases for one in _carrying(suite, case))
@@ -106,7 +108,7 @@ def _headline(suite: SuiteRows, case: str, front: Sequence[str], several: bool) 
         value = say(float(suite.cells[case][front[0]][_key(metrics[0])]), metrics[0])
         way = "Lowest" if metrics[0]["better"] == "lower" else "Highest"
         return f"{way} {_lowered(metrics[0]['title'])}: {place}{_names(suite, front, ' or ')}{level}, {value}"
-    return f"Not beaten in {_titles(metrics)}: {place}{_names(suite, front, ', ')}"
+    return f"Not beaten in {_titles(metrics)}: {place}{_names(suite, front, '; ')}"
 
 
 def _lowered(title: str) -> str:
@@ -121,26 +123,31 @@ def _titles(metrics: Sequence[Metric]) -> str:
 
 def _names(suite: SuiteRows, names: Sequence[str], joiner: str) -> str:
     labels = [suite.entrants[one].label for one in names]
-    more = f" and {len(labels) - MOST_NAMES} more" if len(labels) > MOST_NAMES else ""
-    return joiner.join(labels[:MOST_NAMES]) + more
+    return joiner.join(labels[:MOST_NAMES]) + _more(labels)
+
+
+def _more(names: Sequence[str]) -> str:
+    return f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
 
 
 def _values(suite: SuiteRows, case: str, one: str) -> str:
     return ", ".join(say(float(suite.cells[case][one][_key(metric)]), metric) for metric in _metrics(suite, case))
 
 
-def _clauses(suite: SuiteRows, case: str, front: Sequence[str]) -> Iterator[str]:
-    """Who is not beaten, with figures; then ours beside the peers of the same technique."""
+def _unbeaten_clause(suite: SuiteRows, case: str, front: Sequence[str]) -> str:
+    """Who is not beaten, with figures."""
     each = [f"{suite.entrants[one].label} ({_values(suite, case, one)})" for one in front[:MOST_NAMES]]
-    more = f" and {len(front) - MOST_NAMES} more" if len(front) > MOST_NAMES else ""
     reference = next((one for one in suite.ok(case) if suite.entrants[one].reference), "")
     carries = reference and all(_key(metric) in suite.cells[case][reference] for metric in _metrics(suite, case))
     beside = f", beside {suite.entrants[reference].label}'s {_values(suite, case, reference)}" if carries else ""
-    yield f"At {case}, nobody beats {', '.join(each)}{more}{beside}."
+    return f"At {case}, nobody beats {', '.join(each)}{_more(front)}{beside}."
+
+
+def _beside(suite: SuiteRows, case: str) -> str:
+    """Ours beside the peers of the same technique; '' where there are none."""
     pairs = [(one, peer) for one in _carrying(suite, case) if (peer := _peer(suite, case, one))]
-    if pairs:
-        told = [_against(suite, case, *pair) for pair in pairs[:MOST_BESIDE]]
-        yield f"Beside the same technique of others: {'; '.join(told)}."
+    told = [_against(suite, case, *pair) for pair in pairs[:MOST_BESIDE]]
+    return f"Beside the same technique of others: {'; '.join(told)}." if told else ""
 
 
 def _peer(suite: SuiteRows, case: str, one: str) -> str:
