@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from typing import cast
 
 import torch
 
@@ -163,6 +164,25 @@ def _hangs_in_the_race(case: Case, inputs: Tensors) -> Run:
     return run
 
 
+def _leaves_in_the_race(case: Case, inputs: Tensors) -> Run:
+    """By an exception that says so."""
+
+    def run() -> Tensors:
+        if _in_the_race():
+            raise SystemExit(3)
+        return {"out": inputs["x"] @ inputs["x"]}
+
+    return run
+
+
+def _nothing_in_the_race(case: Case, inputs: Tensors) -> Run:
+    def run() -> Tensors:
+        out = inputs["x"] @ inputs["x"]
+        return {"out": out} if not _in_the_race() else cast(Tensors, None)
+
+    return run
+
+
 def _not_here(case: Case, device: Device) -> str | None:
     return "needs a machine that is not this one"
 
@@ -184,6 +204,8 @@ PLANTS: dict[str, Callable[[Case, Tensors], Run]] = {
     "leaves": _leaves,
     "hangs": _hangs,
     "hangs-in-the-race": _hangs_in_the_race,
+    "leaves-in-the-race": _leaves_in_the_race,
+    "nothing-in-the-race": _nothing_in_the_race,
 }
 
 

@@ -80,6 +80,8 @@ EXPECTED = {
     "leaves": "crashed",
     "hangs": "timeout",
     "hangs-in-the-race": "timeout",
+    "leaves-in-the-race": "crashed",
+    "nothing-in-the-race": "incorrect",
 }
 
 

@@ -21,32 +21,39 @@ def said(high: float) -> stats.Comparison:
 CLEAR, OPEN = said(0.95), said(1.2)
 
 
-def test_the_looks_lie_evenly_between_the_planned_rounds_and_the_cap() -> None:
-    one, rounds, seen = looks.Looks(SETTINGS, FOREVER), SETTINGS.rounds, [SETTINGS.rounds]
-    while (goal := one.next_goal(rounds, lambda sure: [CLEAR, OPEN])) > rounds:
-        seen.append(rounds := goal)
-    assert seen == [30, 60, 90, 120] and len(seen) == looks.LOOKS + 1
+def looks_of(first: int, most: int) -> list[int]:
+    """The rounds at which a race looks that is never decided."""
+    one, seen = looks.Looks(first, most, FOREVER), [first]
+    while (goal := one.next_goal(seen[-1], lambda sure: [CLEAR, OPEN])) > seen[-1]:
+        seen.append(goal)
     assert one.confidence == stats.CONFIDENCE
+    return seen
+
+
+def test_the_looks_lie_evenly_between_the_planned_rounds_and_the_cap() -> None:
+    assert looks_of(30, 120) == [30, 60, 90, 120]
+
+
+@pytest.mark.parametrize(("first", "most"), [(5, 120), (29, 120), (30, 121), (30, 31), (30, 30), (2, 9)])
+def test_a_race_looks_three_times_before_its_last_look_wherever_it_starts(first: int, most: int) -> None:
+    """What all looks together let pass, 2% + 3 x 0.2%, holds for a race too that could not pay for its rounds."""
+    seen = looks_of(first, most)
+    assert seen[0] == first and seen[-1] == most and len(seen) <= looks.LOOKS + 1
 
 
 def test_a_race_that_stops_early_has_to_be_surer() -> None:
     asked: list[float] = []
-    one = looks.Looks(SETTINGS, FOREVER)
+    one = looks.Looks(30, 120, FOREVER)
     assert one.next_goal(30, lambda sure: asked.append(sure) or [CLEAR]) == 30  # type: ignore[func-returns-value]
     assert asked == [one.confidence] == [looks.IN_BETWEEN] and looks.IN_BETWEEN > stats.CONFIDENCE
 
 
 @pytest.mark.parametrize(("rounds", "deadline"), [(120, FOREVER), (30, 0.0)])
 def test_at_the_cap_or_the_end_of_the_time_the_last_look_is_the_usual_one(rounds: int, deadline: float) -> None:
-    one = looks.Looks(SETTINGS, deadline)
+    one = looks.Looks(30, 120, deadline)
     assert time.perf_counter() > 0.0
     assert one.next_goal(rounds, lambda sure: pytest.fail("looked though it is over")) == rounds
     assert one.confidence == stats.CONFIDENCE
-
-
-@pytest.mark.parametrize(("rounds", "most"), [(30, 30), (30, 31), (8, 8)])
-def test_a_cap_close_by_is_reached_and_never_passed(rounds: int, most: int) -> None:
-    assert looks.further(rounds, Settings(rounds=rounds, most_rounds=most)) == most
 
 
 def test_all_looks_together_call_a_difference_at_the_edge_of_the_band_as_rarely_as_promised() -> None:

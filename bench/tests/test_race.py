@@ -147,6 +147,27 @@ def test_a_contender_that_raises_in_the_race_is_out_and_the_others_go_on() -> No
     assert [(found.a, found.b) for found in one.comparisons()] == [("a", "c")]
 
 
+@pytest.mark.parametrize("loops", [1, 4])
+def test_a_contender_that_ends_the_process_is_out_and_is_not_called_again(loops: int) -> None:
+    calls: list[int] = []
+
+    def leaves() -> dict[str, Any]:
+        calls.append(1)
+        raise SystemExit(3)
+
+    one = Race([entrant("a", leaves, QUICK.sample_s / loops)], CLOCK, QUICK, 5.0, no_beat)
+    one.run(Benchmark())
+    assert one.names == [] and one.comparisons() == [] and one.times().size == 0 and calls == [1]
+    assert one.failures["a"].status == "crashed" and "SystemExit(3)" in one.failures["a"].reason
+
+
+def test_a_race_whose_contenders_are_slower_than_they_seemed_ends_with_its_time() -> None:
+    settings = Settings(rounds=30, least_rounds=3, sample_s=1e-4)
+    one = Race([entrant("a", spin(0.02), 1e-4)], CLOCK, settings, 0.05, no_beat)
+    one.run(Benchmark())
+    assert one.times().shape[1] == settings.least_rounds
+
+
 def test_a_race_goes_on_while_undecided_up_to_the_cap() -> None:
     clock, rng = Virtual(), np.random.default_rng(0)
     jittery = clock.spend(lambda: float(rng.lognormal(0, 1.0)))

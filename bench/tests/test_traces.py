@@ -64,7 +64,7 @@ def test_a_replay_says_what_a_race_would(recorded: traces.Traces) -> None:
     replayed = traces.replay(ratios, settings)
     words = {-1: "faster", 0: "too close to call", 1: "slower"}
     for place, (a, b) in enumerate([(0, 1), (0, 2), (0, 3)]):
-        times, looks = race[[a, b]], Looks(settings, float("inf"))
+        times, looks = race[[a, b]], Looks(settings.rounds, settings.most_rounds, float("inf"))
         goal, rounds = settings.rounds, 0
         while goal > rounds:
             rounds = goal

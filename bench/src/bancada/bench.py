@@ -264,13 +264,16 @@ class RaceItem(CaseItem[KernelSuite]):
             facts["drift_share"] = drift
         if reason:
             return "incorrect", reason, facts
+        if name not in race.last:
+            return "incorrect", "after the race: its last timed call gave no answer", facts
         try:
             if self.suite.stateful or disturbed:
                 restore(entrant.run, entrant.inputs, question)
                 check(entrant.run, entrant.inputs, question)
             else:
                 check(lambda: race.last[name], entrant.inputs, question)
-        except Failed as failed:
+        except (Exception, SystemExit) as error:
+            failed = failure(error)
             return failed.status, f"after the race: {failed.reason}", facts
         return "ok", "", facts
 

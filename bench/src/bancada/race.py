@@ -1,8 +1,8 @@
 """The race: paired rounds inside one `benchmark.pedantic` call.
 
 `setup` hands the next contender of a shuffled round to `target`; pytest-benchmark times one sample of it;
-the samples, in order, are dealt back to the contenders. After the planned rounds the race goes on, round
-by round, while a comparison is undecided and the budget lasts.
+the samples, in order, are dealt back to the contenders. After the planned rounds the race goes on, from look to
+look, while a comparison is undecided and the budget lasts.
 """
 
 from __future__ import annotations
@@ -71,9 +71,10 @@ class Race:
         self._latest, self._note = "", note
         self._warm = isinstance(clock, CpuClock)
         self._random = random.Random(settings.seed)
-        self._looks = Looks(settings, time.perf_counter() + budget_s)
+        deadline = time.perf_counter() + budget_s
         set_loops(self.entrants, settings.sample_s)
         self._goal = settings.affordable(budget_s, sum(entrant.estimate_s * entrant.loops for entrant in entrants))
+        self._looks = Looks(self._goal, settings.most_rounds, deadline)
         self._order: list[str] = []
         self._queue: list[Entrant] = []
         self._rounds = 0
@@ -118,24 +119,25 @@ class Race:
         if self._warm and entrant.loops > 1:
             try:
                 entrant.run()
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 self.failures[entrant.contender.id] = failure(error)
 
     def _target(self, entrant: Entrant | None) -> None:
-        if entrant is None:
+        if entrant is None or entrant.contender.id in self.failures:  # it failed as it was warmed
             return
         run, result = entrant.run, None
         try:
             for _ in range(entrant.loops):
                 result = run()
-        except Exception as error:  # whatever one contender does costs its own row alone
+        except (Exception, SystemExit) as error:  # whatever one contender does costs its own row alone
             self.failures[entrant.contender.id] = failure(error)
         if result is not None:
             self.last[entrant.contender.id] = result
 
     def _next_round(self) -> None:
         self.entrants = [entrant for entrant in self.entrants if entrant.contender.id not in self.failures]
-        if not self.entrants or (self._rounds >= self._goal and not self._goes_on()):
+        due = self._rounds >= self._goal or (self._rounds >= self._settings.least_rounds and self._looks.late)
+        if not self.entrants or (due and not self._goes_on()):
             self._over = True
             return
         # All at once, and not each before its owner runs again: that would hand every contender its own old memory for
@@ -147,7 +149,7 @@ class Race:
         self._rounds += 1
 
     def _goes_on(self) -> bool:
-        """Whether to race on after the planned rounds, with the goal set if so."""
+        """Whether to race on, with the goal set if so."""
         self._data = list(self._benchmark.stats.stats.data)
         self._goal = self._looks.next_goal(self._rounds, self.comparisons)
         return self._goal > self._rounds

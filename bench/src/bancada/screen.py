@@ -111,10 +111,8 @@ def screen(
             facts["energy_j"] = joules
     except Failed:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise failure(error) from error
-    except SystemExit as error:
-        raise Failed("crashed", f"tried to end the process: SystemExit({error.code!r})") from error
     return Entrant(contender, run, lent, estimate, 1, facts)
 
 
@@ -196,6 +194,8 @@ def failure(error: BaseException) -> Failed:
     text = " ".join(f"{type(error).__name__}: {error}".split())[:600]
     if isinstance(error, Failed):
         return error
+    if isinstance(error, SystemExit):
+        return Failed("crashed", f"tried to end the process: SystemExit({error.code!r})")
     if is_out_of_memory(error):
         if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
             torch.cuda.empty_cache()

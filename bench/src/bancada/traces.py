@@ -84,13 +84,13 @@ def replay(log_ratios: Floats, settings: Settings) -> Replayed:
         raise ValueError(f"log_ratios: {rounds} rounds, must be at least least_rounds={settings.least_rounds}")
     cap = min(rounds, settings.most_rounds)
     said, used = np.zeros(pairs, dtype=np.int64), np.zeros(pairs, dtype=np.int64)
-    going, goal = np.arange(pairs), min(settings.rounds, cap)
+    going, goal = np.arange(pairs), (first := min(settings.rounds, cap))
     while len(going):
         last = goal >= cap
         _, low, high = trimmed(log_ratios[going, :goal], CONFIDENCE if last else IN_BETWEEN)
         said[going], used[going] = sides(low, high), goal
         going = going[:0] if last else going[~decided(low, high)]
-        goal = min(cap, further(goal, settings))
+        goal = min(cap, further(goal, first, settings.most_rounds))
     return Replayed(said, used)
 
 

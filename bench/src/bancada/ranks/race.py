@@ -62,9 +62,10 @@ class Race:
         self.rounds = 0
         self._control, self._synchronise, self._settings, self._beat = control, synchronise, settings, beat
         self._random = random.Random(settings.seed)
-        self._looks = Looks(settings, time.perf_counter() + budget_s)
+        deadline = time.perf_counter() + budget_s
         set_loops(self.entrants, settings.sample_s)
         self._goal = settings.affordable(budget_s, sum(one.estimate_s * one.loops for one in self.entrants))
+        self._looks = Looks(self._goal, settings.most_rounds, deadline)
 
     def run(self) -> None:
         """Races to the end; every rank leaves with the same samples."""
