@@ -26,8 +26,14 @@ Times = Callable[[str, int], float]
 class Processes:
     """In place of the parent: each run of a job is a process that takes `times(contender, run)` a call."""
 
-    def __init__(self, times: Times, fails: tuple[str, int] = ("", 0), killed_at: int = 0) -> None:
-        self.times, self.fails, self.killed_at = times, fails, killed_at
+    def __init__(
+        self,
+        times: Times,
+        fails: tuple[str, int] = ("", 0),
+        killed_at: int = 0,
+        facts: Callable[[int], dict[str, Any]] = lambda number: {},
+    ) -> None:
+        self.times, self.fails, self.killed_at, self.facts = times, fails, killed_at, facts
         self.runs: list[tuple[str, Job]] = []
 
     def run(self, job: Job, planned: Sequence[Planned]) -> None:
@@ -43,6 +49,7 @@ class Processes:
         samples = np.full(job.settings.rounds, self.times(name, number))
         facts: dict[str, Any] = cells.timing(samples, 3, Work(1e6, 1e6), None, None, job.device)
         facts |= {"first_call_s": 0.1 * number, "peak_bytes": 1000 + number, "error_max": 1e-6}
+        facts |= self.facts(number)
         contender, stamp = one.suite.contender(name), job.stamped(one)
         row = cells.cell(one.suite, one.case, contender, job.device, stamp, status, reason, 1, {} if failed else facts)
         rows.append(job.run_dir / ROWS, [row])
@@ -124,6 +131,32 @@ def test_what_an_interrupted_run_had_measured_is_not_measured_again(tmp_path: Pa
     third = Processes(luck)
     isolate.run(third, job, [one])
     assert third.runs == [] and len(found_of(tmp_path, "cell")) == 2
+
+
+def test_blocks_of_an_interrupted_case_outlive_families_that_have_none(tmp_path: Path, cpu: Device) -> None:
+    one, job = planned_and_job(tmp_path, cpu)
+    with pytest.raises(KeyboardInterrupt):
+        isolate.run(Processes(luck, killed_at=8), job, [one])
+    isolate.run(Processes(luck), job, [])
+    second = Processes(luck)
+    isolate.run(second, job, [one])
+    assert len(second.runs) == 16 - 7
+
+
+def test_what_the_device_said_of_itself_is_that_of_all_blocks(tmp_path: Path, cpu: Device) -> None:
+    one, job = planned_and_job(tmp_path, cpu, blocks=3)
+    slow = {1: "nothing", 2: "power cap in 50% of rounds", 3: "nothing"}
+
+    def facts(number: int) -> dict[str, Any]:
+        clocks = {"clock_mhz": 100 * number, "clock_low_mhz": 10 * number, "clock_high_mhz": 1000 * number}
+        state = {"temperature_c": 50 + number, "slowed_by": slow[number], "clocks_mhz": [1]}
+        return clocks | state | {"drift_share": 0.5}
+
+    isolate.run(Processes(luck, facts=facts), job, [one])
+    cell = found_of(tmp_path, "cell")[0]
+    assert (cell["clock_mhz"], cell["clock_low_mhz"], cell["clock_high_mhz"]) == (200, 10, 3000)
+    assert cell["temperature_c"] == 53 and cell["slowed_by"] == "block 2: power cap in 50% of rounds"
+    assert "clocks_mhz" not in cell and "drift_share" not in cell
 
 
 def test_settings_are_checked() -> None:

@@ -11,7 +11,7 @@ import pytest
 from _planted import sound
 from _synthetic import Recipe, write
 
-from bancada import rows, stale
+from bancada import isolate, rows, stale
 from bancada.campaign import PLAN, Campaign, _head, finished, folder_for
 from bancada.settings import Settings
 from bancada.suite import Device, KernelSuite
@@ -151,6 +151,11 @@ def test_an_interrupted_run_goes_on_and_only_what_changed_is_measured_again(
     run = started(campaign(checkout), runs)
     assert folder_for(campaign(checkout), runs, fresh=False) == (run, True)
     assert campaign(checkout).changed(run) == []
+    block = run / isolate.BLOCKS / "a-block" / "rows.jsonl"
+    block.parent.mkdir(parents=True)
+    block.write_text("")
+    _head(campaign(checkout), run, {"commit": "abc"})
+    assert block.exists()
     known["peft"] = "0.2"
     later = campaign(checkout)
     assert folder_for(later, runs, fresh=False) == (run, True) and later.changed(run) == [("planted.sound", "r0-fp32")]
@@ -158,6 +163,7 @@ def test_an_interrupted_run_goes_on_and_only_what_changed_is_measured_again(
     found = rows.read(run / "rows.jsonl").rows
     assert [row["case"] for row in found if row["kind"] == "trial"] == ["r1-fp32"]
     assert [row["commit"] for row in found if row["kind"] == "run"] == ["abc", "def"]
+    assert not block.exists(), "a block of other code is part of no case"
     assert later.changed(run) == [] and json.loads((run / PLAN).read_text())["keys"] == later.keys
 
 

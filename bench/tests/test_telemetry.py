@@ -21,7 +21,7 @@ class NVMLError(Exception):
     """As pynvml's."""
 
 
-def fake_nvml(clocks: list[int], reasons: int = 0, energy: bool = True) -> Any:
+def fake_nvml(clocks: list[int], reasons: int | None = 0, energy: bool = True, heat: bool = True) -> Any:
     """As much of pynvml as is used: a clock that goes through `clocks`, 250 mJ used at each reading."""
     left, used = iter(clocks), iter(range(0, 10**6, 250))
 
@@ -35,8 +35,8 @@ def fake_nvml(clocks: list[int], reasons: int = 0, energy: bool = True) -> Any:
         nvmlInit=lambda: None,
         nvmlDeviceGetHandleByUUID=lambda uuid: uuid,
         nvmlDeviceGetClockInfo=lambda handle, which: next(left),
-        nvmlDeviceGetTemperature=lambda handle, which: 61,
-        nvmlDeviceGetCurrentClocksThrottleReasons=lambda handle: reasons,
+        nvmlDeviceGetTemperature=(lambda handle, which: 61) if heat else refuse,
+        nvmlDeviceGetCurrentClocksThrottleReasons=(lambda handle: reasons) if reasons is not None else refuse,
         nvmlDeviceGetTotalEnergyConsumption=(lambda handle: next(used)) if energy else refuse,
     )
 
@@ -74,9 +74,26 @@ def test_slow_calls_are_not_repeated_for_long() -> None:
 
 def test_what_is_not_told_is_left_out() -> None:
     silent = telemetry.Nvml(fake_nvml([1000], energy=False), "u")
-    assert silent.energy_j() is None and silent.state() is not None
+    assert silent.energy_j() is None
     for asked in (silent, telemetry.Nothing(), telemetry.Rapl(Path("/nowhere"))):
         assert telemetry.energy_per_call(lambda: pytest.fail("called"), CpuClock(), asked, 1.0, 0.1) is None
+
+
+def test_each_thing_that_a_gpu_refuses_to_tell_costs_itself_alone() -> None:
+    """No reading of the slowdowns is not the same as no slowdown."""
+    whole = {"clock_mhz", "clock_low_mhz", "clock_high_mhz", "clocks_mhz", "temperature_c", "slowed_by"}
+
+    def told(nvml: Any) -> set[str]:
+        log = telemetry.Log(telemetry.Nvml(nvml, "u"))
+        log.note()
+        return set(log.fields())
+
+    assert told(fake_nvml([1000])) == whole
+    assert told(fake_nvml([1000], reasons=None)) == whole - {"slowed_by"}
+    assert told(fake_nvml([1000], heat=False)) == whole - {"temperature_c"}
+    old = fake_nvml([1000], heat=False)
+    del old.nvmlDeviceGetClockInfo  # a library without this call
+    assert told(old) == {"slowed_by"}
 
 
 def package(folder: Path, number: int, energy: int, name: str = "package") -> Path:

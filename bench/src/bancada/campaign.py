@@ -183,6 +183,7 @@ def _head(campaign: Campaign, run_dir: Path, stamp: Mapping[str, Any]) -> None:
     if started and _plan(run_dir / PLAN).get("keys") == campaign.keys:
         return
     if started:
+        isolate.forget(run_dir)
         stale.set_aside(run_dir, campaign.changed(run_dir))
     told = json.dumps(catalogue(campaign.planned), ensure_ascii=False, indent=1)
     (run_dir / CATALOGUE).write_text(told, encoding="utf-8")

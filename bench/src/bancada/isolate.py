@@ -14,6 +14,7 @@ import random
 import shutil
 import statistics
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -23,10 +24,14 @@ from bancada.parent import left
 from bancada.rows import PARTS, ROWS, Row
 from bancada.settings import Job, Settings
 from bancada.sweep import Planned
+from bancada.telemetry import UNSLOWED
 
 BLOCKS = ".blocks"
-_MIDDLE = ("build_s", "first_call_s", "energy_j", "warm_s", "host_s")
-_MOST = ("peak_bytes", "host_peak_bytes")
+_MIDDLE = ("build_s", "first_call_s", "energy_j", "warm_s", "host_s", "clock_mhz")
+_LEAST = ("clock_low_mhz",)
+_MOST = ("peak_bytes", "host_peak_bytes", "clock_high_mhz", "temperature_c")
+_OF_A_BLOCK = ("drift_share", "clocks_mhz", "slowed_by")
+"""What says nothing of a cell where it is of one block."""
 
 
 class Runner(Protocol):
@@ -47,13 +52,17 @@ def block_settings(settings: Settings) -> Settings:
 def run(parent: Runner, job: Job, planned: Sequence[Planned]) -> None:
     """Measures every planned case that has no row yet; a case's rows are written together when its last block is done.
 
-    Blocks that an interrupted run had finished are not measured again.
+    Blocks that an interrupted run had finished are not measured again, see `forget`.
     """
     for one in planned:
         if left(job, [one]):
-            found = _blocks(parent, job, one)
-            rows.append(job.run_dir / ROWS, _rows(job, one, found))
-    shutil.rmtree(job.run_dir / BLOCKS, ignore_errors=True)
+            rows.append(job.run_dir / ROWS, _rows(job, one, _blocks(parent, job, one)))
+            forget(job.run_dir)
+
+
+def forget(run_dir: Path) -> None:
+    """Drops the blocks of a case: they have become rows, or belong to code that is another now."""
+    shutil.rmtree(run_dir / BLOCKS, ignore_errors=True)
 
 
 def _blocks(parent: Runner, job: Job, one: Planned) -> dict[str, list[Row]]:
@@ -114,8 +123,11 @@ def _facts(job: Job, one: Planned, blocks: Sequence[Row]) -> Row:
     dtype = ceilings.dtype_of(one.case)
     medians = np.array([row["time_s"] for row in blocks], dtype=np.float64)
     reach = [ceilings.reachable(known, dtype) for known in (job.matmul_ceiling, job.copy_ceiling)]
-    facts = _measured(blocks)
+    facts = {name: value for name, value in _measured(blocks).items() if name not in _OF_A_BLOCK}
     facts |= cells.timing(medians, int(blocks[0]["loops"]), one.suite.work(one.case), reach[0], reach[1], job.device)
-    for names, joined in ((_MIDDLE, statistics.median), (_MOST, max)):
+    for names, joined in ((_MIDDLE, statistics.median), (_LEAST, min), (_MOST, max)):
         facts |= {name: joined([row[name] for row in blocks]) for name in names if all(name in row for row in blocks)}
+    if all("slowed_by" in row for row in blocks):
+        slowed = [(number, row["slowed_by"]) for number, row in enumerate(blocks, 1) if row["slowed_by"] != UNSLOWED]
+        facts["slowed_by"] = "; ".join(f"block {number}: {what}" for number, what in slowed) or UNSLOWED
     return facts | {"isolate": "process", "block_rounds": int(statistics.median(row["rounds"] for row in blocks))}

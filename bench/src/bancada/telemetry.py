@@ -26,23 +26,24 @@ SLOWDOWNS = {
     0x04: "power cap", 0x08: "hardware slowdown", 0x10: "sync boost", 0x20: "heat (software)",
     0x40: "heat (hardware)", 0x80: "power brake",
 }  # fmt: skip
+UNSLOWED = "nothing"
 FEWEST_CALLS = 3  # an energy counter steps some tens of times a second
 
 
 @dataclass(frozen=True)
 class State:
-    """MHz of the multiprocessors, degrees Celsius, and why the clock is held down."""
+    """MHz of the multiprocessors, degrees Celsius, and why the clock is held down; None for what is not told."""
 
-    clock_mhz: float
-    temperature_c: float
-    slowdowns: tuple[str, ...]
+    clock_mhz: float | None
+    temperature_c: float | None
+    slowdowns: tuple[str, ...] | None
 
 
 class Probe(Protocol):
     """A device that can be asked."""
 
-    def state(self) -> State | None:
-        """What it is doing now; None where that cannot be read."""
+    def state(self) -> State:
+        """What it is doing now."""
 
     def energy_j(self) -> float | None:
         """Joules used up to now, from some start; None where that cannot be read."""
@@ -51,9 +52,9 @@ class Probe(Protocol):
 class Nothing:
     """A device that says nothing of itself."""
 
-    def state(self) -> State | None:
-        """None."""
-        return None
+    def state(self) -> State:
+        """Nothing is told."""
+        return State(None, None, None)
 
     def energy_j(self) -> float | None:
         """None."""
@@ -76,19 +77,20 @@ class Nvml:
     def _ask(self, call: Callable[[], Any]) -> Any:
         try:
             return call()
-        except self._nvml.NVMLError:  # this GPU, this driver or this container does not tell
+        except (
+            self._nvml.NVMLError,
+            AttributeError,
+        ):  # this library, this GPU, this driver or this container does not tell
             return None
 
-    def state(self) -> State | None:
+    def state(self) -> State:
         """Clock, temperature and slowdowns now."""
         nvml, handle = self._nvml, self._handle
         clock = self._ask(lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM))
         heat = self._ask(lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU))
         bits = self._ask(lambda: nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle))
-        if clock is None or heat is None:
-            return None
-        told = tuple(name for bit, name in SLOWDOWNS.items() if bits is not None and bits & bit)
-        return State(float(clock), float(heat), told)
+        told = None if bits is None else tuple(name for bit, name in SLOWDOWNS.items() if bits & bit)
+        return State(None if clock is None else float(clock), None if heat is None else float(heat), told)
 
     def energy_j(self) -> float | None:
         """The whole board's, since its driver was loaded."""
@@ -172,21 +174,18 @@ class Log:
 
     def note(self) -> None:
         """Asks now."""
-        if (state := self.asked.state()) is not None:
-            self.states.append(state)
+        self.states.append(self.asked.state())
 
     def fields(self) -> Row:
-        """As fields of a cell; none where nothing was told."""
-        if not self.states:
-            return {}
-        clocks = [state.clock_mhz for state in self.states]
-        told = Counter(name for state in self.states for name in state.slowdowns)
-        slowed = "; ".join(f"{name} in {count / len(clocks):.0%} of rounds" for name, count in told.most_common())
-        return {
-            "clock_mhz": statistics.median(clocks),
-            "clock_low_mhz": min(clocks),
-            "clock_high_mhz": max(clocks),
-            "temperature_c": max(state.temperature_c for state in self.states),
-            "slowed_by": slowed or "nothing",
-            "clocks_mhz": clocks[:MOST_SAMPLES],
-        }
+        """As fields of a cell; what was not told is left out."""
+        found: Row = {}
+        if clocks := [state.clock_mhz for state in self.states if state.clock_mhz is not None]:
+            ends = {"clock_low_mhz": min(clocks), "clock_high_mhz": max(clocks)}
+            found |= {"clock_mhz": statistics.median(clocks), "clocks_mhz": clocks[:MOST_SAMPLES], **ends}
+        if heats := [state.temperature_c for state in self.states if state.temperature_c is not None]:
+            found["temperature_c"] = max(heats)
+        if reasons := [state.slowdowns for state in self.states if state.slowdowns is not None]:
+            told = Counter(name for names in reasons for name in names)
+            slowed = "; ".join(f"{name} in {count / len(reasons):.0%} of rounds" for name, count in told.most_common())
+            found["slowed_by"] = slowed or UNSLOWED
+        return found

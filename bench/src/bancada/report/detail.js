@@ -66,8 +66,9 @@ function factsOf(cell) {
   const blocks = cell.isolate === "process" ? `, each the median of ${cell.block_rounds} in a process of its own` : "";
   const time = () => `${sayTiming(cell)}, ${cell.rounds ?? "?"} samples of ${cell.loops ?? "?"} calls${blocks}`;
   const clock = (mhz) =>
-    `${Math.round(mhz)} MHz, ${Math.round(cell.clock_low_mhz)} to ${Math.round(cell.clock_high_mhz)} over the rounds, ` +
-    `${Math.round(cell.temperature_c)} °C; slowed by ${cell.slowed_by}`;
+    `${Math.round(mhz)} MHz, ${Math.round(cell.clock_low_mhz)} to ${Math.round(cell.clock_high_mhz)} over the rounds` +
+    some(cell.temperature_c, (heat) => `, ${Math.round(heat)} °C`) +
+    some(cell.slowed_by, (what) => `; slowed by ${what}`);
   const share = cell.status === "ok" ? attained(cell) : null;
   return [
     ["suite", cell.suite],

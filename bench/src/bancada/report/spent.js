@@ -59,14 +59,15 @@ function deviceRows(cells) {
   ).map((one) => {
     const least = Math.min(...one.map((c) => c.clock_low_mhz));
     const most = Math.max(...one.map((c) => c.clock_high_mhz));
-    const warmest = Math.max(...one.map((c) => c.temperature_c));
-    const slowed = unique(one.filter((c) => c.slowed_by !== "nothing").map((c) => c.caseKey)).length;
-    const cases = unique(one.map((c) => c.caseKey)).length;
+    const heats = one.map((c) => c.temperature_c).filter((heat) => heat != null);
+    const told = one.filter((c) => c.slowed_by != null);
+    const slowed = unique(told.filter((c) => c.slowed_by !== "nothing").map((c) => c.caseKey)).length;
+    const cases = unique(told.map((c) => c.caseKey)).length;
     return [
       one[0].suite,
       `${Math.round(least)} to ${Math.round(most)} MHz`,
-      `${Math.round(warmest)} °C`,
-      slowed ? `in ${slowed} of ${cases} cases` : "in none",
+      heats.length ? `${Math.round(Math.max(...heats))} °C` : "n/a",
+      slowed ? `in ${slowed} of ${cases} cases` : cases ? "in none" : "n/a",
     ];
   });
 }
