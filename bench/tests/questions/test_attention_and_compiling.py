@@ -66,7 +66,7 @@ def test_faster_everywhere_and_never() -> None:
 
 def test_faster_everywhere_is_not_said_of_sizes_where_nothing_is_decided() -> None:
     rows = [*lengths({128: 0.98}, noise=0.2), *lengths({512: 0.5, 2048: 0.1})]
-    assert answer(FLASH, rows).turns == "nowhere that is decided: flash-tiled is faster at every size where it is"
+    assert answer(FLASH, rows).turns == "nowhere among the sizes at which it is decided: flash-tiled is faster at each"
 
 
 def test_a_tie_and_what_is_not_decided() -> None:

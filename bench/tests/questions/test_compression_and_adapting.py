@@ -32,14 +32,14 @@ def products(ratios: dict[int, dict[int, float]], peak: int = 5_000_000) -> list
 
 def test_faster_at_few_tokens_and_slower_at_many() -> None:
     found = answer(QUANTISED, products({8: {1: 0.5, 256: 1.5}, 4: {1: 0.25, 256: 2.0}}))
-    assert found.sentence.startswith("It depends on the tokens and the bits: with 8 bits the fastest, int8, is 2.00x")
+    assert found.sentence.startswith("It depends on the tokens and the bits: the fastest with 8 bits, int8, is 2.00x")
     assert "faster than dense at 1 token, and is 1.50x [1.47, 1.53] slower than dense at 256 tokens" in found.sentence
-    assert "with 4 bits the fastest, nf4, is 4.0x [3.9, 4.1] faster" in found.sentence
+    assert "the fastest with 4 bits, nf4, is 4.0x [3.9, 4.1] faster" in found.sentence
     assert found.turns == (
         "8 bits: faster up to 1 token, no longer at 256 tokens; 4 bits: faster up to 1 token, no longer at 256 tokens"
     )
     assert (
-        "12% of the bytes of the dense weights" in found.why
+        "Of the bytes of the dense weights nf4 keeps 12%" in found.why
         and "10% of this machine's arithmetic at 1 token" in found.why
     )
     assert "as much as the whole dense weight: the weights are unpacked" in found.why
@@ -50,15 +50,17 @@ def test_never_and_always_faster_and_level() -> None:
     found = answer(QUANTISED, products({8: {1: 3.0, 256: 1.5}}))
     assert (
         found.sentence.startswith("Not here: ")
-        and found.turns == "8 bits: not faster anywhere from 1 token to 256 tokens"
+        and found.turns == "8 bits: nowhere, not faster from 1 token to 256 tokens"
     )
     found = answer(QUANTISED, products({8: {1: 0.5, 256: 0.9}}, peak=4000))
     assert (
         found.sentence.startswith("Yes, here: ")
-        and found.turns == "8 bits: faster all the way from 1 token to 256 tokens"
+        and found.turns == "8 bits: nowhere, faster all the way from 1 token to 256 tokens"
     )
     assert "never unpacked whole" in found.why
     assert "is level with dense" in answer(QUANTISED, products({8: {1: 1.0, 256: 1.0}})).sentence
+    turns = [answer(QUANTISED, products({8: {1: ratio}})).turns for ratio in (0.5, 1.5)]
+    assert turns == [f"8 bits: {word} at 1 token, the one size measured" for word in ("faster", "not faster")]
 
 
 QUALITY = {"full": "full-fine-tuning", "lora": "lora", "head": "freezing"}

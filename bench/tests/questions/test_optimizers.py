@@ -112,7 +112,7 @@ def test_accumulation_is_the_same_only_where_tokens_weigh_the_same() -> None:
         "the gradient of whole; means is 87% of its norm away."
     )
     assert "counts 8 times one of the longest" in found.why and "holds 30% of its memory" in found.why
-    assert found.turns.endswith("by-token 3.0e-07, means 3.0e-07")
+    assert found.turns.endswith("the distance is 3.0e-07 for by-token and 3.0e-07 for means")
 
 
 def test_accumulation_the_same_for_all_and_for_none() -> None:

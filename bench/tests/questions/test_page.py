@@ -69,6 +69,18 @@ def test_a_label_with_markup_cannot_leave_its_sentence(tmp_path: Path) -> None:
     assert "<img src=x" not in text and "&lt;img src=x" in text
 
 
+@pytest.mark.parametrize("name", ["measure.seeds", "measure.final.loss", "axis.world_size", "flops", "precision"])
+def test_rows_that_lack_a_field_cost_the_answers_that_need_it_and_nothing_else(tmp_path: Path, name: str) -> None:
+    folder = kinds.write(tmp_path / "run")
+    rows = [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
+    rows = [{field: value for field, value in row.items() if field != name} for row in rows]
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    text, charts = page(folder)
+    lost = {"measure.seeds": "muon", "measure.final.loss": "muon", "axis.world_size": "fsdp-or-deepspeed"}
+    assert set(charts) == {"muon", "fsdp-or-deepspeed"} - {lost.get(name)}
+    assert "Best loss" in text or name == "measure.final.loss"
+
+
 def test_a_run_of_nothing_asks_nothing(tmp_path: Path) -> None:
     folder = kinds.write(tmp_path / "run")
     kept = [line for line in (folder / "rows.jsonl").read_text().splitlines() if json.loads(line)["kind"] != "cell"]

@@ -35,7 +35,8 @@ def steps(backward: float, rank: int = 16, noise: float = 0.01) -> list[Any]:
 def test_lora_slower_faster_and_level_by_the_whole_step() -> None:
     found = answer(LORA_SPEED, steps(0.09))
     assert found.sentence == (
-        "Slower here: a step of lora takes 1.26x [1.23, 1.29] the time of full's (width 512, rank 16, 256 tokens x 2)."
+        "Slower here: a step of lora takes 1.26x [1.23, 1.29] the time of one of full "
+        "(width 512, rank 16, 256 tokens x 2)."
     )
     assert "backward 90.0 ms against 60.0 ms (1.50x); optimizer 1.00 ms against 10.0 ms (0.10x)" in found.why
     assert "Backward is 71% of lora's step though it trains 5% of the parameters" in found.why
@@ -47,7 +48,14 @@ def test_lora_slower_faster_and_level_by_the_whole_step() -> None:
 
 def test_what_the_rank_changes_is_said_and_rows_without_a_split_answer_nothing() -> None:
     found = answer(LORA_SPEED, steps(0.045, rank=4) + steps(0.09, rank=64))
-    assert found.turns == "it changes between them: 0.81x [0.79, 0.83] at rank 4, 1.26x [1.23, 1.29] at rank 64"
+    assert (
+        found.turns
+        == "it changes between the ends measured: 0.81x [0.79, 0.83] at rank 4, 1.26x [1.23, 1.29] at rank 64"
+    )
+    found = answer(LORA_SPEED, steps(0.045, rank=4) + steps(0.064, rank=64, noise=0.2))
+    assert found.turns.startswith("whether it changes is not decided between the ends measured: 0.81x")
+    found = answer(LORA_SPEED, steps(0.09, rank=4) + steps(0.09, rank=64))
+    assert found.turns.startswith("nowhere between the ends measured: 1.26x")
     whole = [{name: value for name, value in row.items() if "split" not in name} for row in steps(0.09)]
     assert LORA_SPEED.answer(evidence(whole)) is None
 

@@ -60,7 +60,7 @@ def ask(evidence: Sequence[Evidence]) -> list[Asked]:
     """Every question, put to the rows of each run and device."""
     asked = []
     for question in QUESTIONS:
-        found = ((one, question.answer(one)) for one in evidence)
+        found = ((one, question.put(one)) for one in evidence)
         told = tuple(
             Told(one.run, one.device, answer, one.suites_of(answer.rows)) for one, answer in found if answer is not None
         )

@@ -62,10 +62,10 @@ def _said(suite: SuiteRows, off: dict[str, float], plain: str) -> str:
 
 def _why(suite: SuiteRows, case: str, plain: str) -> str:
     axes = suite.axes[case]
-    number = int(axes.get("micro_batches", 1))
+    number = int(axes["micro_batches"])
     text = (
         f"A mean of means weighs a token by the company it keeps. Here {number} micro-batches hold "
-        f"{axes.get('tokens')} tokens and then half as many each, so a token of the shortest counts "
+        f"{axes['tokens']} tokens and then half as many each, so a token of the shortest counts "
         f"{2 ** (number - 1)} times one of the longest; with equal lengths both rules are one"
     )
     ours = next((one for one in suite.ok(case) if suite.entrants[one].ours), "")
@@ -82,8 +82,10 @@ def _turns(suite: SuiteRows, found: dict[str, str], rules: list[str]) -> str:
     if "equal" not in found:
         return ""
     rows = suite.cells[found["equal"]]
-    said = [f"{label(suite, one)} {_distance(float(rows[one][ERROR]))}" for one in rules if ERROR in rows.get(one, {})]
-    return f"with the lengths: where all micro-batches are as long, the distances are {', '.join(said)}" if said else ""
+    said = [
+        f"{_distance(float(rows[one][ERROR]))} for {label(suite, one)}" for one in rules if ERROR in rows.get(one, {})
+    ]
+    return f"with the lengths: where all are equal, the distance is {' and '.join(said)}" if said else ""
 
 
 ACCUMULATION = Question(

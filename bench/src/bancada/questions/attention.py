@@ -53,7 +53,9 @@ def _exact(suite: SuiteRows, mine: str, plain: str) -> str:
     found = [
         (float(suite.cells[case][mine]["error_max"]), float(suite.cells[case][plain]["error_max"]), case)
         for case in suite.cells
-        if {mine, plain} <= set(suite.ok(case)) and suite.cells[case][plain].get("error_max")
+        if {mine, plain} <= set(suite.ok(case))
+        and suite.cells[case][plain].get("error_max")
+        and "error_max" in suite.cells[case][mine]
     ]
     if not found:
         return f"Its error was not measured beside {label(suite, plain)}'s."
@@ -90,7 +92,7 @@ def _turns(suite: SuiteRows, group: Slice, mine: str, plain: str) -> str:
     names = label(suite, mine), label(suite, plain)
     longest = count(list(decided(suite, group, mine, plain))[-1], UNIT)
     if before is None and start is not None and any(outcome == "open" for _, outcome in said):
-        return f"nowhere that is decided: {names[0]} is faster at every size where it is"
+        return f"nowhere among the sizes at which it is decided: {names[0]} is faster at each"
     return turn(
         before, start, UNIT, f"{names[0]} is faster", f"nowhere up to {longest}: {names[0]} is not faster there"
     )

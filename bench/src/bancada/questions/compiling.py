@@ -123,7 +123,7 @@ def _said(group: Sequence[Paid]) -> str:
     if _ceil(_calls(least)) != _ceil(_calls(most)):
         span = f"{_ceil(_calls(least)):,} to {_ceil(_calls(most)):,} calls by case"
     without = len(group) - len(calls)
-    never = f", and saves nothing for sure in {without} of {len(group)} cases" if without else ""
+    never = f" (in {without} of {len(group)} cases no saving is shown)" if without else ""
     return f"{name}{place} pays after {span}{never}"
 
 
@@ -149,7 +149,8 @@ def _without(best: Paid, compiles: Iterable[tuple[str, str]]) -> str:
     found = suite.compare(best.case, rival, best.contender) if rival else None
     if found is None or found.outcome != "faster":
         return ""
-    return f" At {best.case} {label(suite, rival)}, which compiles nothing, takes {ratio(found)} its time."
+    name = label(suite, best.contender)
+    return f" At {best.case} {label(suite, rival)}, which compiles nothing, takes {ratio(found)} the time of {name}."
 
 
 def _why(best: Paid) -> str:

@@ -71,7 +71,7 @@ def _said(suite: SuiteRows, bits: int, group: Slice, mine: str, plain: str) -> s
     """`with 8 bits, int8 (ours) is ... at 1 token and ... at 256 tokens`."""
     ends = list(dict.fromkeys((next(iter(group)), list(group)[-1])))
     said = [f"{against_words(suite, mine, plain, [group[x]])} at {count(x, UNIT)}" for x in ends]
-    return f"with {bits} bits the fastest, {label(suite, mine)}, {', and '.join(said)}"
+    return f"the fastest with {bits} bits, {label(suite, mine)}, {', and '.join(said)}"
 
 
 def _turns(suite: SuiteRows, bits: int, group: Slice, mine: str, plain: str) -> str:
@@ -79,11 +79,12 @@ def _turns(suite: SuiteRows, bits: int, group: Slice, mine: str, plain: str) -> 
     pairs = [(x, found.outcome) for x, case in group.items() if (found := suite.compare(case, mine, plain)) is not None]
     before, start = turning(reversed(pairs), "faster")  # from many tokens to few
     first, last = (count(x, UNIT) for x in (next(iter(group)), list(group)[-1]))
-    span = f"from {first} to {last}" if len(group) > 1 else f"at {first}, the one size measured"
+    if len(group) == 1:
+        return f"{bits} bits: {'not faster' if start is None else 'faster'} at {first}, the one size measured"
     if start is None:
-        return f"{bits} bits: not faster anywhere {span}"
+        return f"{bits} bits: nowhere, not faster from {first} to {last}"
     if before is None:
-        return f"{bits} bits: faster all the way {span}"
+        return f"{bits} bits: nowhere, faster all the way from {first} to {last}"
     return f"{bits} bits: faster up to {count(start, UNIT)}, no longer at {count(before, UNIT)}"
 
 
@@ -94,7 +95,7 @@ def _why(suite: SuiteRows, group: Slice, mine: str, plain: str) -> str:
     kept = figures([row, dense], "measure.bytes")
     parts = []
     if kept:
-        parts.append(f"{label(suite, mine)} keeps {share(kept[0] / kept[1])} of the bytes of the dense weights "
+        parts.append(f"of the bytes of the dense weights {label(suite, mine)} keeps {share(kept[0] / kept[1])} "
                      f"({say_bytes(kept[0])}), and does the same multiplications")  # fmt: skip
     shares = figures([suite.cells[group[x]][plain] for x in (few, many)], "compute_share")
     if few != many and shares:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from bancada.questions.evidence import Evidence
+from bancada.questions.evidence import Evidence, Lacking
 
 Kind = Literal["lines", "bars", "scatter", "curves"]
 
@@ -93,7 +93,7 @@ class Question:
         sources: where it was asked.
         suites: whose rows it needs.
         measure: what `bancada sweep` is told to measure them.
-        answer: None where the rows it needs are not there.
+        answer: None where the rows it needs are not there; it raises `Lacking` where one lacks a field it needs.
     """
 
     id: str
@@ -102,6 +102,13 @@ class Question:
     suites: tuple[str, ...]
     measure: str
     answer: Callable[[Evidence], Answer | None] = field(repr=False)
+
+    def put(self, evidence: Evidence) -> Answer | None:
+        """The answer of these rows; None where they do not hold what it needs."""
+        try:
+            return self.answer(evidence)
+        except Lacking:
+            return None
 
     @property
     def command(self) -> str:

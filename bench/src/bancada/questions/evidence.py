@@ -10,6 +10,17 @@ from bancada.rows import Row
 from bancada.verdicts.comparisons import Outcome, SuiteRows, in_order, suites
 
 
+class Lacking(KeyError):
+    """A row does not carry what a question needs of it: there is no sentence without it."""
+
+
+class Whole(dict[str, Any]):
+    """A row, or the axes of a case: what it lacks is asked for in vain, and ends the answer that needs it."""
+
+    def __missing__(self, name: str) -> Any:
+        raise Lacking(name)
+
+
 @dataclass(frozen=True)
 class Evidence:
     """Everything a question may look at.
@@ -51,7 +62,8 @@ def gather(rows: Sequence[Row], plan: Mapping[str, Any], catalogue: Mapping[str,
         if contender.get("compiles")
     )
     by_place: dict[tuple[str, str, str], dict[str, SuiteRows]] = {}
-    for suite in suites(rows, plan, catalogue):
+    for suite in suites(map(Whole, rows), plan, catalogue):
+        suite.axes = {case: Whole(axes) for case, axes in suite.axes.items()}
         by_place.setdefault((suite.run, suite.device, suite.device_name), {})[suite.id] = suite
     found = []
     for (run, device, name), inside in by_place.items():

@@ -93,7 +93,7 @@ def _slower(evidence: Evidence) -> Part | None:
         return None
     case = max(cases, key=lambda one: float(suite.axes[one].get("width", 0)))
     mine, plain = _mine(suite, case, EIGHT), regions.fastest(suite, _of(suite, case, PLAIN), [case])
-    width = suite.axes[case].get("width")
+    width = suite.axes[case]["width"]
     text = f"At width {width}, a step of {label(suite, mine)} {against_words(suite, mine, plain, [case])}."
     row, usual = suite.cells[case][mine], suite.cells[case][plain]
     why = (
@@ -155,7 +155,9 @@ def _to_target(suite: SuiteRows, case: str, mine: str, plain: str) -> tuple[str,
     row, usual = suite.cells[case][mine], suite.cells[case][plain]
     target = row.get("measure.target")
     needed = [one.get("measure.updates_to_target") for one in (row, usual)]
-    if None in needed or target is None:
+    if target is None:
+        return "Not to be told by a target: these rows name none.", ""
+    if None in needed:
         who = [label(suite, one) for one, n in zip((mine, plain), needed, strict=True) if n is None]
         return f"Not to be told by a target: {' and '.join(who)} did not reach it in every seed.", ""
     spent = [float(one["measure.seconds_to_target"]) for one in (row, usual)]

@@ -70,7 +70,7 @@ def no_faster(evidence: Evidence) -> Answer | None:
     start = {"slower": "Slower here", "faster": "Here it is faster", "tie": "No faster here"}
     text = (
         f"{start.get(found.outcome, 'Not decided here')}: a step of {names[0]} takes {ratio(found)} the time of "
-        f"{names[1]}'s ({_place(suite, case)})"
+        f"one of {names[1]} ({_place(suite, case)})"
     )
     split = [one for one in suite.ok(case) if _is_split(suite.cells[case][one])]
     bars = tuple(
@@ -92,8 +92,7 @@ def _pair_of(suite: SuiteRows, case: str, full: str) -> list[Row]:
 
 def _place(suite: SuiteRows, case: str) -> str:
     axes = suite.axes[case]
-    tokens = f"{count(axes.get('seq_len'), 'tokens')} x {axes.get('batch')}"
-    return f"width {axes.get('hidden')}, rank {axes.get('rank')}, {tokens}"
+    return f"width {axes['hidden']}, rank {axes['rank']}, {count(axes['seq_len'], 'tokens')} x {axes['batch']}"
 
 
 def _parts_why(suite: SuiteRows, case: str, full: str) -> str:
@@ -101,10 +100,11 @@ def _parts_why(suite: SuiteRows, case: str, full: str) -> str:
     said = []
     for kind, title in STEPS:
         mine, theirs = _part(row, kind), _part(usual, kind)
-        said.append(f"{title} {say_time(mine)} against {say_time(theirs)} ({mine / theirs:.2f}x)")
+        times = f" ({mine / theirs:.2f}x)" if theirs else ""
+        said.append(f"{title} {say_time(mine)} against {say_time(theirs)}{times}")
     trained = figures([row, usual], "measure.trainable_parameters")
     few = f" though it trains {share(trained[0] / trained[1])} of the parameters" if trained else ""
-    back = _part(row, "backward") / sum(_part(row, kind) for kind, _ in STEPS)
+    back = _part(row, "backward") / max(sum(_part(row, kind) for kind, _ in STEPS), 1e-12)
     return sentence(
         f"{'; '.join(said)}. Backward is {back:.0%} of {label(suite, LORA)}'s step{few}: the gradient still passes "
         "through every frozen weight, and what is saved are the products for the weights' own gradients and the update"
@@ -125,12 +125,14 @@ def _by_axis(suite: SuiteRows, cases: Sequence[str], full: str) -> str:
     unit = {"rank": "rank {:,}", "hidden": "width {:,}", "seq_len": "{:,} tokens"}[axis]
     said = ", ".join(f"{ratio(found)} at {unit.format(x)}" for x, found in ends if found is not None)
     kinds = {found.outcome for _, found in ends if found is not None}
-    return f"{'it changes' if len(kinds) > 1 else 'it does not change'} between them: {said}"
+    word = "whether it changes is not decided" if "open" in kinds else "it changes" if len(kinds) > 1 else "nowhere"
+    return f"{word} between the ends measured: {said}"
 
 
 def _kinds(row: Row) -> dict[str, float] | None:
     found = {kind: row.get(f"measure.bytes.{kind}") for kind, _ in KINDS}
-    return None if None in found.values() else {kind: float(value or 0) for kind, value in found.items()}
+    held = {kind: float(value or 0) for kind, value in found.items()}
+    return None if None in found.values() or not sum(held.values()) else held
 
 
 def no_memory(evidence: Evidence) -> Answer | None:

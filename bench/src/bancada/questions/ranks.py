@@ -111,7 +111,7 @@ def _traffic(suite: SuiteRows, case: str, shown: Sequence[str]) -> Chart:
     points = tuple(
         Point(str(row["row_id"]), 1e6 * float(row[SENT]) * int(suite.axes[case][RANKS]) / float(row["flops"]))
         for one in shown
-        if (row := suite.cells[case][one])
+        if (row := suite.cells[case][one]).get("flops")
     )
     return Chart("lines", "Bytes handed to collectives for a MFLOP of a rank's work", points, unit="B/MFLOP")
 
@@ -129,7 +129,7 @@ def sharded(evidence: Evidence) -> Answer | None:
         f"On {suite.axes[case][RANKS]} ranks, {_least(suite, kept, 'model state', 'a rank')}; "
         f"{_least(suite, sent, 'traffic', 'a rank and step')}. {_times(suite, case, names)}"
     )
-    precision = {str(rows[one].get("precision")) for one in names}
+    precision = {str(rows[one].get("precision", "one not told")) for one in names}
     error = max((float(rows[one]["error_rel"]) for one in names if "error_rel" in rows[one]), default=None)
     same = "At one precision" if len(precision) == 1 else f"At different precisions ({'; '.join(sorted(precision))})"
     far = (

@@ -18,7 +18,7 @@ Outcome = Literal["faster", "slower", "tie", "open", "mixed"]
 """Of one case `faster`, `slower`, `tie` (level) or `open` (not decided); of several cases also `mixed`."""
 Worth = Literal["better", "worse", "too close to call"]
 EDGE = 0.01
-"""A difference counts where its interval lies wholly beyond 1 +- this."""
+"""A difference counts where its interval lies wholly above 1 + this or below 1 / (1 + this), as `stats.BAND` has it."""
 WORTH_NAMING = 1.05
 """Two are level where the interval excludes a difference as large as this; where it does not, nothing is decided."""
 MOST_CASES = 2 / 3
@@ -61,7 +61,12 @@ class Comparison:
 
 def outcome_of(low: float, high: float) -> Outcome:
     """What the interval of a ratio time(a)/time(b) says of a."""
-    return "faster" if high < 1 - EDGE else "slower" if low > 1 + EDGE else _undecided(low, high)
+    return "faster" if high < 1 / (1 + EDGE) else "slower" if low > 1 + EDGE else _undecided(low, high)
+
+
+def said_of(pair: Row) -> Outcome:
+    """What the row of a comparison says of its a: by its verdict, and where that is open by its interval."""
+    return _WORDS.get(pair["verdict"]) or _undecided(pair["low"], pair["high"])
 
 
 def _undecided(low: float, high: float) -> Outcome:
@@ -267,7 +272,7 @@ def _add_pair(suite: SuiteRows, row: Row) -> None:
     case, a, b = row["case"], row["a"], row["b"]
     turned: dict[Outcome, Outcome] = {"faster": "slower", "slower": "faster"}
     ratio, low, high, rounds = row["ratio"], row["low"], row["high"], row["rounds"]
-    outcome = _WORDS.get(row["verdict"]) or _undecided(low, high)
+    outcome = said_of(row)
     suite.pairs[case, a, b] = Comparison(ratio, low, high, outcome, rounds)
     suite.pairs[case, b, a] = Comparison(1 / ratio, 1 / high, 1 / low, turned.get(outcome, outcome), rounds)
 

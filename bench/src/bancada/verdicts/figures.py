@@ -36,12 +36,16 @@ def _best(metric: Mapping[str, Any], cells: Sequence[Row]) -> str:
     alike = [row for row in found if abs(float(row[name]) - value) <= SAME * abs(value)]
     if len(alike) == len(found):
         return f"{metric['title']}, all alike with {say(value, metric)}"
-    labels = [str(row.get("label") or row["contender"]) for row in alike]
+    labels = [_label(row) for row in alike]
     more = f" and {len(labels) - MOST_NAMES} more" if len(labels) > MOST_NAMES else ""
     who = " and ".join(labels[:MOST_NAMES]) + more
     reference = next((row for row in cells if row.get("reference") and name in row), None)
-    beside = f" ({reference.get('label')}: {say(float(reference[name]), metric)})" if reference is not None else ""
+    beside = f" ({_label(reference)}: {say(float(reference[name]), metric)})" if reference is not None else ""
     return f"{metric['title']}, {who} with {say(value, metric)}{beside}"
+
+
+def _label(row: Row) -> str:
+    return str(row.get("label") or row["contender"])
 
 
 def say(value: float, metric: Mapping[str, Any]) -> str:

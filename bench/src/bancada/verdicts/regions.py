@@ -157,7 +157,7 @@ def clarity(groups: Iterable[Iterable[Said]]) -> float:
 
 def with_axis(name: str, value: str) -> str:
     """An axis value as people say it: `bf16`, `causal`, `not causal`, `head_dim 64`."""
-    said = {"true": name, "false": f"not {name}"}.get(value, f"{name} {value}")
+    said = {"true": name, "false": f"not {name}", "None": f"{name} not told"}.get(value, f"{name} {value}")
     return value if name == "dtype" else said
 
 
