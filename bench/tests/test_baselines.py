@@ -34,11 +34,15 @@ def recipe(**changes: Any) -> Recipe:
 
 def test_a_baseline_keeps_what_was_measured_and_drops_raw_samples(tmp_path: Path) -> None:
     run = write(tmp_path / "runs" / "a", recipe())
+    found = rows.read(run / "rows.jsonl").rows
+    (run / "rows.jsonl").unlink()
+    rows.append(run / "rows.jsonl", [row | ({"clocks_mhz": [1]} if row["kind"] == "cell" else {}) for row in found])
     path = baselines.save(run, "cpu", tmp_path / "baselines")
+    raw = {"samples": 0, "clocks_mhz": 0}
     kept, whole = rows.read(path), rows.read(run / "rows.jsonl")
     assert not kept.problems and path.name == "cpu.jsonl" and not list(path.parent.glob(".*"))
-    assert [row | {"samples": 0} for row in kept.rows] == [row | {"samples": 0} for row in whole.rows]
-    assert not any("samples" in row for row in kept.rows)
+    assert [row | raw for row in kept.rows] == [row | raw for row in whole.rows]
+    assert not any("samples" in row or "clocks_mhz" in row for row in kept.rows)
 
 
 def test_speed_is_against_the_recorded_reference_in_its_own_rounds(tmp_path: Path) -> None:

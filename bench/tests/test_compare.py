@@ -16,6 +16,7 @@ from bancada import rows
 from bancada.cli import app
 from bancada.runs import baselines
 from bancada.runs.compare import Compared, Side, compare, limit_of, side, widening
+from bancada.runs.text import summary
 
 GRID = Recipe().grid | {"dtype": ["fp32"], "causal": [True]}
 USUAL = Recipe(grid=GRID, noise=0.01)
@@ -145,6 +146,47 @@ def test_missing_and_failed_cells_are_told_and_never_compared(tmp_path: Path) ->
         ("flash-tiled", "crashed"),
     ]
     assert len(found.broken) == 2 and len(found.changes) == 62 - 2 - 3
+
+
+def test_a_cell_that_is_unstable_in_b_is_told_with_its_time_and_is_no_failure(tmp_path: Path) -> None:
+    sides(tmp_path, replace(USUAL, seed=1))
+    edited(
+        tmp_path / "b",
+        lambda row: (
+            row | {"status": "unstable", "reason": "it drifted", "time_s": 0.5}
+            if row["kind"] == "cell" and row["contender"] == "flash-tiled" and row["axis.seq_len"] == 128
+            else row
+        ),
+    )
+    done = run(tmp_path, "a", "b", "--fail-if-slower", "5%")
+    assert done.exit_code == 0 and "unstable in B, so not compared: attention.forward b1-h8-s128" in done.stdout
+    assert "flash-tiled: 500 ms, it drifted" in done.stdout
+
+
+def test_a_run_of_unstable_cells_alone_says_that_nothing_is_measured_in_both(tmp_path: Path) -> None:
+    a, b = sides(tmp_path, replace(USUAL, seed=1))
+    shaky = replace(b, cells={key: row | {"status": "unstable", "reason": "x"} for key, row in b.cells.items()})
+    found = compare(a, shaky)
+    assert not found.changes and len(found.lost) == 62 and not found.broken
+    assert summary(found)[0].startswith("0 cells measured in both")
+    assert not compare(shaky, shaky).lost
+
+
+def test_ratios_that_no_float_holds_are_compared_all_the_same(tmp_path: Path) -> None:
+    a, b = sides(tmp_path, replace(USUAL, seed=1))
+    far = {"time_s": 1e-300, "time_low_s": 1e-304, "time_high_s": 1e-296}
+    cells = {
+        key: row | far if row["origin"] == "peer" and row["status"] == "ok" else row for key, row in b.cells.items()
+    }
+    found = compare(a, replace(b, cells=cells))
+    assert all(0 < one.times.low <= one.times.ratio <= one.times.high < float("inf") for one in found.changes)
+
+
+def test_a_run_against_itself_differs_nowhere(tmp_path: Path) -> None:
+    a, _ = sides(tmp_path, USUAL)
+    found = compare(a, a)
+    assert {one.times.ratio for one in found.changes} == {1.0} and found.shift == found.widening == 1.0
+    assert not found.slower_than(0.0) and not found.lost and not found.only_a and not found.only_b
 
 
 def test_runs_that_share_nothing_and_empty_ones_are_refused(tmp_path: Path) -> None:

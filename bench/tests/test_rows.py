@@ -161,6 +161,45 @@ def test_a_version_that_is_none_is_told(tmp_path: Path, version: Any) -> None:
     assert found.rows == [cell()] and len(found.problems) == 1 and "schema=" in found.problems[0]
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"schema": 1, "kind": []}',
+        json.dumps(cell()).replace('"threads": 2', '"threads": 2' + "0" * 5_000),
+        json.dumps(cell(samples=[1])).replace("[1]", "[1" + "0" * 400 + "]"),
+        json.dumps(cell(time_s=1)).replace('"time_s": 1', '"time_s": 1' + "0" * 400),
+        "[" * 100_000,
+    ],
+)
+def test_odd_lines_are_told_and_lose_nothing_else(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text(f"{line}\n{json.dumps(cell())}\n")
+    found = rows.read(path)
+    assert found.rows == [cell()] and len(found.problems) == 1
+
+
+def test_a_row_that_no_step_can_upgrade_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text(json.dumps(cell()) + "\n" + json.dumps(cell(schema=2)) + "\n")
+    monkeypatch.setattr(rows, "SCHEMA", 2)
+    monkeypatch.setattr(rows, "UPGRADES", {1: lambda row: row | {"time_s": row["milliseconds"] / 1_000}})
+    found = rows.read(path)
+    assert found.rows == [cell(schema=2)] and found.problems[0].startswith(
+        "rows.jsonl: line 1: schema=1: its row lacks"
+    )
+
+
+def test_times_and_ratios_are_above_0() -> None:
+    pair = {"schema": 1, "kind": "pair", "run": "r", "time": "t", "suite": "s", "case": "c", "a": "x", "b": "y"}
+    pair |= {"ratio": 1.0, "low": 0.9, "high": 1.1, "verdict": "faster", "rounds": 3, "device": "cpu"}
+    rows.validate(pair)
+    for name in ("ratio", "low", "high"):
+        with pytest.raises(rows.RowError, match=rf"{name}=0\.0: must be above 0"):
+            rows.validate(pair | {name: 0.0})
+    with pytest.raises(rows.RowError, match="time_low_s=-1: must be above 0"):
+        rows.validate(cell(time_low_s=-1))
+
+
 def test_a_line_cut_short_spoils_no_row_that_is_appended_later(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     rows.append(path, [cell(case="a")])

@@ -13,15 +13,19 @@ from typing import Any
 import pytest
 from _planted import sound
 from _synthetic import Recipe, write
+from rich.console import Console
 from typer.testing import CliRunner
 
-from bancada import again, cells, rows
+from bancada import again, cells, rows, stats
 from bancada.campaign import Campaign
 from bancada.cli import app
 from bancada.registry import discover
-from bancada.runs.show import find
+from bancada.runs.compare import Side
+from bancada.runs.show import Found, find
+from bancada.runs.text import show_row
 from bancada.settings import Job, JobCase, Settings
 from bancada.suite import AnySuite, Device
+from bancada.verdicts.comparisons import outcome_of
 
 GRID = Recipe().grid | {"dtype": ["fp32"], "causal": [True]}
 CPU = Device("cpu", "test CPU", 2**33, threads=1)
@@ -183,6 +187,42 @@ def test_the_row_is_printed_in_human_units_and_markup_stays_text(tmp_path: Path)
         app, ["show", "attention.forward/b1-h8-s4096-d64-causal-fp32/flash-triton", "a", *arguments[2:]]
     )
     assert "needs a CUDA GPU" in failed.stdout and "In the same rounds" not in failed.stdout
+
+
+def test_a_line_that_cannot_be_read_holds_no_row(tmp_path: Path) -> None:
+    newest, oldest = files(tmp_path, Recipe(grid=GRID, run="old"), Recipe(grid=GRID, run="new"))
+    row_id = "attention.forward/b1-h8-s512-d64-causal-fp32/flex"
+    newest.write_text(newest.read_text().replace(f'"row_id": "{row_id}"', f'"row_id": "{row_id}", "schema": 99'))
+    assert find(row_id, [newest, oldest]).of.name == "old"
+    with pytest.raises(ValueError, match="is not known"):
+        find(row_id, [newest])
+
+
+def shown(**changes: Any) -> str:
+    """What is printed of a measured row with these changes, and with a comparison at the edge of the band."""
+    (suite,) = sound()
+    row = row_of(suite, "honest-b", Settings()) | {"status": "ok", "reason": "", "time_s": 1e-3} | changes
+    pair = {"ratio": 0.98, "low": 0.97, "high": 0.9900, "verdict": "faster", "b": "honest-a"}
+    console = Console(record=True, width=200)
+    show_row(console, Found(row, Side("r", {}, {}, ()), [pair | changes.get("pair", {})], ()))
+    return console.export_text()
+
+
+def test_a_row_is_printed_with_what_its_device_said_and_what_a_sample_is() -> None:
+    told = {"rounds": 8, "loops": 3, "energy_j": 0.25, "clock_mhz": 1980.0, "slowed_by": "nothing", "warm_s": 2e-3}
+    text = shown(**told)
+    assert "8 samples of 3 calls\n" in text and "0.25 J a call" in text and "1980 MHz" in text and "2.00 ms" in text
+    alone = shown(**told, isolate="process", block_rounds=10)
+    assert "8 samples of 3 calls, each the median of 10 in a process of its own" in alone
+    assert "energy" not in shown() and "clock" not in shown()
+
+
+@pytest.mark.parametrize(("high", "verdict"), [(0.99005, "faster"), (0.9902, "too close to call")])
+def test_a_comparison_is_told_as_its_verdict_was(high: float, verdict: str) -> None:
+    """Just within the band of 1%, and just beyond it."""
+    assert stats.verdict(0.97, high) == verdict and (outcome_of(0.97, high) == "faster") == (verdict == "faster")
+    text = shown(pair={"high": high, "verdict": verdict})
+    assert ("faster than it" in text) == (verdict == "faster")
 
 
 def test_a_row_that_is_nowhere_is_one_line_and_exit_2(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from _planted import sound
 from _synthetic import Recipe, write
 
 from bancada import isolate, rows, stale
-from bancada.campaign import PLAN, Campaign, _head, finished, folder_for
+from bancada.campaign import PLAN, Campaign, _head, _parts, finished, folder_for
 from bancada.settings import Settings
 from bancada.suite import Device, KernelSuite
 from bancada.sweep import Planned
@@ -165,6 +165,24 @@ def test_an_interrupted_run_goes_on_and_only_what_changed_is_measured_again(
     assert [row["commit"] for row in found if row["kind"] == "run"] == ["abc", "def"]
     assert not block.exists(), "a block of other code is part of no case"
     assert later.changed(run) == [] and json.loads((run / PLAN).read_text())["keys"] == later.keys
+
+
+def test_a_price_given_on_going_on_is_kept_and_drops_nothing(checkout: Path, tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    run = started(campaign(checkout, price=1.0), runs)
+    block = run / isolate.BLOCKS / "rows.jsonl"
+    block.parent.mkdir()
+    block.write_text("")
+    for price, kept, heads in ((None, 1.0, 1), (1.0, 1.0, 1), (2.5, 2.5, 2), (2.5, 2.5, 2)):
+        _head(campaign(checkout, price=price), run, {"commit": "abc"})
+        found = rows.read(run / "rows.jsonl").rows
+        assert rows.head(found)["price_per_hour"] == kept and sum(row["kind"] == "run" for row in found) == heads
+    assert block.exists() and sum(row["kind"] == "trial" for row in found) == 2
+
+
+def test_a_line_of_parts_cut_short_does_not_keep_a_run_from_its_end(tmp_path: Path) -> None:
+    (tmp_path / "parts.jsonl").write_text('{"race": 1.5}\n{"race": 2.0, "scr\n{"race": 0.5}\n')
+    assert _parts(tmp_path) == {"race": 2.0}
 
 
 def test_a_run_of_which_nothing_would_stay_and_other_questions_make_a_new_run(checkout: Path, tmp_path: Path) -> None:

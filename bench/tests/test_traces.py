@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -113,6 +114,35 @@ def test_races_are_packed_saved_and_read_again(tmp_path: Path) -> None:
     assert all(one == pytest.approx(other) for one, other in zip(again.races, kept.races, strict=True))
     with pytest.raises(ValueError, match="no race of identical contenders"):
         traces.pack(found[:1])
+
+
+def npy(folder: Path) -> bytes:
+    """An array by itself, no archive."""
+    np.save(folder / "one.npy", np.ones((2, 3)))
+    return (folder / "one.npy").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("races", "facts"),
+    [((np.ones((1, 9)),), "{}"), ((np.ones((2, 9)),), "[]"), ((), "{}"), ((np.zeros((2, 9)),), "{}")],
+)
+def test_an_archive_of_something_else_is_refused(tmp_path: Path, races: tuple[stats.Floats, ...], facts: str) -> None:
+    held: dict[str, Any] = {f"race{number}": times for number, times in enumerate(races)}
+    np.savez(tmp_path / "x.npz", facts=np.array(facts), **held)
+    with pytest.raises(ValueError, match=r"recorded=.*must hold"):
+        traces.load(tmp_path / "x.npz")
+    (tmp_path / "y.npz").write_bytes(npy(tmp_path))
+    with pytest.raises(ValueError, match="cannot be read as recorded races"):
+        traces.load(tmp_path / "y.npz")
+
+
+def test_races_of_unequal_lengths_count_by_their_pairs() -> None:
+    """Two pairs to the cap and one of eight rounds: shares and mean rounds are over the three pairs."""
+    rng = np.random.default_rng(0)
+    races = [np.exp(rng.normal(0, 0.5, (2, rounds))) for rounds in (120, 150, 8)]
+    found = traces.figures(traces.Traces(tuple(races), {}), SETTINGS)
+    assert found.false.whole == found.found.whole == 3 and found.races == 3 and found.unstable.whole == 6
+    assert found.rounds[0] == pytest.approx((120 + 120 + 8) / 3)
 
 
 @pytest.mark.parametrize("content", [b"", b"no archive", None])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import functools
@@ -178,11 +179,13 @@ def _stamp(campaign: Campaign, run: str) -> dict[str, str | int]:
 
 
 def _head(campaign: Campaign, run_dir: Path, stamp: Mapping[str, Any]) -> None:
-    """Writes plan, catalogue and the run's head: once, and again where code or libraries have changed since."""
+    """Writes plan, catalogue and the run's head: once, and again where code, libraries or the price are others now."""
     started = (run_dir / PLAN).exists()
-    if started and _plan(run_dir / PLAN).get("keys") == campaign.keys:
+    priced = campaign.price in (None, rows.head(rows.read(run_dir / ROWS).rows).get(PRICE))
+    same = _plan(run_dir / PLAN).get("keys") == campaign.keys
+    if started and same and priced:
         return
-    if started:
+    if started and not same:
         isolate.forget(run_dir)
         stale.set_aside(run_dir, campaign.changed(run_dir))
     told = json.dumps(catalogue(campaign.planned), ensure_ascii=False, indent=1)
@@ -289,6 +292,7 @@ def _parts(run_dir: Path) -> dict[str, float]:
     total: dict[str, float] = {}
     path = run_dir / PARTS
     for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
-        for name, seconds in json.loads(line).items():
-            total[name] = total.get(name, 0.0) + seconds
+        with contextlib.suppress(ValueError):  # a line cut short by a kill costs its seconds alone
+            for name, seconds in json.loads(line).items():
+                total[name] = total.get(name, 0.0) + seconds
     return total

@@ -90,6 +90,7 @@ MEASURES: dict[str, tuple[type, ...]] = {
     "backend": (str,), "label": (str,), "reference": (bool,), "samples": (list,),
 }  # fmt: skip
 _OPEN_PREFIXES = ("axis.", "error.", "measure.", "env.", "version.", "note.", "hyper.")
+_POSITIVE = {"cell": ("time_s", "time_low_s", "time_high_s"), "pair": ("ratio", "low", "high")}
 _LISTS = ("samples", "clocks_mhz", "updates", "seconds", "train", "evaluated")
 
 
@@ -108,7 +109,10 @@ def upgraded(row: Row) -> Row:
     while isinstance(version, int) and not isinstance(version, bool) and version < SCHEMA:
         if version not in UPGRADES:
             raise RowError(f"schema={version}: too old: read are {min(UPGRADES, default=SCHEMA)} to {SCHEMA}")
-        row, version = UPGRADES[version](row) | {"schema": version + 1}, version + 1
+        try:
+            row, version = UPGRADES[version](row) | {"schema": version + 1}, version + 1
+        except (KeyError, TypeError, ValueError) as error:
+            raise RowError(f"schema={version}: its row lacks what its version has: {error!r}") from None
     if isinstance(version, int) and version > SCHEMA:
         raise RowError(f"schema={version}: written by a newer Bancada; this one reads up to {SCHEMA}")
     return row
@@ -117,7 +121,7 @@ def upgraded(row: Row) -> Row:
 def validate(row: Mapping[str, Any]) -> None:
     """RowError where `row` does not fit schema 1: its message names the field, its value and what is allowed."""
     kind = row.get("kind")
-    if kind not in _REQUIRED:
+    if not isinstance(kind, str) or kind not in _REQUIRED:
         raise RowError(f"kind={kind!r}: allowed are {', '.join(_REQUIRED)}")
     if row.get("schema") != SCHEMA:
         raise RowError(f"schema={row.get('schema')!r}: this is schema {SCHEMA}")
@@ -136,8 +140,10 @@ def validate(row: Mapping[str, Any]) -> None:
             raise RowError(f"{name}={value!r}: rows hold scalars only")
         elif name not in required and kind == "cell" and not name.startswith(_OPEN_PREFIXES):
             raise RowError(f"{name}: no such field in schema {SCHEMA}")
-        if isinstance(value, float) and not math.isfinite(value):
+        if not _finite(value):
             raise RowError(f"{name}={value!r}: a number must be finite (leave it out, and say why in the status)")
+        if name in _POSITIVE.get(kind, ()) and value <= 0:
+            raise RowError(f"{name}={value!r}: must be above 0")
     _check_words(row)
 
 
@@ -162,8 +168,16 @@ def _check_type(name: str, value: object, types: tuple[type, ...]) -> None:
 def _check_numbers(name: str, values: list[object]) -> None:
     if len(values) > MOST_SAMPLES:
         raise RowError(f"{name}: must be a list of at most {MOST_SAMPLES} numbers")
-    if not all(isinstance(value, (int, float)) and math.isfinite(value) for value in values):
+    if not all(isinstance(value, (int, float)) and _finite(value) for value in values):
         raise RowError(f"{name}: must be finite numbers")
+
+
+def _finite(value: object) -> bool:
+    """Whether a value is no number, or one that a float can hold."""
+    try:
+        return not isinstance(value, (int, float)) or math.isfinite(value)
+    except OverflowError:
+        return False
 
 
 def encoded(rows: Iterable[Mapping[str, Any]]) -> bytes:
@@ -232,11 +246,11 @@ def read(path: Path) -> Read:
                 raise RowError("not an object")
             row = upgraded(row)
             validate(row)
-        except (UnicodeDecodeError, json.JSONDecodeError):
-            where = "the last line, cut short" if number == len(lines) else f"line {number}, not JSON"
-            problems.append(f"{path.name}: {where}: dropped")
         except RowError as error:
             problems.append(f"{path.name}: line {number}: {error}: skipped")
+        except (ValueError, RecursionError):
+            where = "the last line, cut short" if number == len(lines) else f"line {number}, not JSON"
+            problems.append(f"{path.name}: {where}: dropped")
         else:
             rows.append(row)
     return Read(rows, problems)

@@ -196,8 +196,13 @@ def load(path: Path = FILE) -> Traces:
         with np.load(path, allow_pickle=False) as found:
             facts = json.loads(str(found["facts"]))
             races = tuple(found[name].astype(np.float64) for name in found.files if name != "facts")
-    except (OSError, EOFError, KeyError, ValueError, zipfile.BadZipFile) as error:
+    except (OSError, EOFError, KeyError, TypeError, ValueError, zipfile.BadZipFile) as error:
         raise ValueError(f"recorded={str(path)!r}: cannot be read as recorded races: {error}") from None
-    if not races or not all(times.ndim == 2 and np.isfinite(times).all() and (times > 0).all() for times in races):
-        raise ValueError(f"recorded={str(path)!r}: must hold races, [contenders, rounds] of positive numbers")
+    sound = all(
+        times.ndim == 2 and len(times) > 1 and np.isfinite(times).all() and (times > 0).all() for times in races
+    )
+    if not races or not sound or not isinstance(facts, dict):
+        raise ValueError(
+            f"recorded={str(path)!r}: must hold facts and races of 2 or more, [contenders, rounds] above 0"
+        )
     return Traces(races, facts)

@@ -17,6 +17,7 @@ from bancada.rows import Row
 from bancada.verdicts.comparisons import SuiteRows, suites
 from bancada.whole import write_whole
 
+RAW = ("samples", "clocks_mhz")
 KEPT = ("run", "cell", "pair", "contrast", "ceiling", "aa", "end")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*\Z")
 
@@ -49,7 +50,7 @@ def save(run_dir: Path, name: str, folder: Path) -> Path:
     found = rows.read(run_dir / rows.ROWS).rows
     if not any(row["kind"] == "end" for row in found):
         raise ValueError(f"run={run_dir.name!r}: it did not come to its end; start its sweep again to go on with it")
-    kept = [{key: value for key, value in row.items() if key != "samples"} for row in found if row["kind"] in KEPT]
+    kept = [{key: value for key, value in row.items() if key not in RAW} for row in found if row["kind"] in KEPT]
     write_whole(path, rows.encoded(kept))
     return path
 

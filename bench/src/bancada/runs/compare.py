@@ -20,6 +20,8 @@ FEWEST = 20
 """Fewer cells of unchanged code than this tell too little of how much two runs differ as wholes."""
 USUAL_WIDENING = 2.5
 """The least factor then: recorded CPU sweeps of the same code, minutes to hours apart, needed 1.5 to 3.5."""
+FARTHEST = 690.0
+"""The largest logarithm of a ratio: a float holds no more."""
 _ORDER = {"slower": 0, "open": 1, "tie": 2, "faster": 3}
 
 
@@ -55,7 +57,7 @@ class Compared:
         a: the earlier of the two, by the order in which they were named.
         b: the other.
         changes: the cells that both have measured, the worst first.
-        lost: cells that A has measured and B has not, with B's row (it failed, or is unsupported there).
+        lost: cells that A has measured and B has not, with B's row (it failed, is unsupported there, or unstable).
         only_a: cells that B holds no row of.
         only_b: cells that A holds no row of.
         controls: cells whose code is the same in both runs.
@@ -175,8 +177,8 @@ def _half_width(before: Row, after: Row) -> float:
 
 def _times(before: Row, after: Row, factor: float) -> Comparison:
     middle, half = _log_ratio(before, after), factor * _half_width(before, after)
-    low, high = math.exp(middle - half), math.exp(middle + half)
-    return Comparison(math.exp(middle), low, high, outcome_of(low, high))
+    low, ratio, high = (math.exp(min(max(log, -FARTHEST), FARTHEST)) for log in (middle - half, middle, middle + half))
+    return Comparison(ratio, low, high, outcome_of(low, high))
 
 
 def limit_of(text: str) -> float:

@@ -54,9 +54,12 @@ def find(row_id: str, files: Sequence[Path]) -> Found:
     holders = [path for path in files if not ids[path].isdisjoint(meant)]
     if len(meant) > 1:
         raise ValueError(f"row {row_id!r}: {len(meant)} rows begin so: {_named(meant, holders)}; give more of the id")
-    of = side(holders[0])
-    row = next(row for row in of.cells.values() if row["row_id"] == meant[0])
-    return Found(row, of, _pairs(holders[0], row), [name_of(path) for path in holders[1:]])
+    for place, path in enumerate(holders):
+        of = side(path)
+        row = next((row for row in of.cells.values() if row["row_id"] == meant[0]), None)
+        if row is not None:  # a line that cannot be read may hold an id too
+            return Found(row, of, _pairs(path, row), [name_of(other) for other in holders[place + 1 :]])
+    raise _nowhere(row_id, files, everywhere - set(meant))
 
 
 def _nowhere(row_id: str, files: Sequence[Path], everywhere: set[str]) -> ValueError:

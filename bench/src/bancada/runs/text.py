@@ -14,7 +14,7 @@ from bancada.rows import Row
 from bancada.runs.compare import FEWEST, Change, Compared, Side
 from bancada.runs.show import Found
 from bancada.shell import print_table
-from bancada.verdicts.comparisons import Outcome, high_s, low_s, outcome_of
+from bancada.verdicts.comparisons import Outcome, high_s, low_s, said_of
 from bancada.verdicts.figures import say_bytes, say_time
 
 MOST_CHANGES = 40
@@ -71,13 +71,18 @@ def summary(found: Compared) -> list[str]:
         said.append(_how_sure(found))
     for before, after in found.lost:
         place = f"{after['suite']} {after['case']} {after['contender']}"
-        said.append(
-            f"Measured in A ({say_time(before['time_s'])}), not in B: {place}: {after['status']}, {after['reason']}"
-        )
+        word = "unstable in B, so not compared" if after["status"] == "unstable" else "not in B"
+        said.append(f"Measured in A ({say_time(before['time_s'])}), {word}: {place}: {_why(after)}")
     for name, only in (("A", found.only_a), ("B", found.only_b)):
         if only:
             said.append(f"Only in {name}: {_count(len(only), 'cell')} ({_by_suite(only)}).")
     return said
+
+
+def _why(row: Row) -> str:
+    """The status of a row that is not ok, with its reason; the time of one that was measured all the same."""
+    told = say_time(row["time_s"]) if row["status"] == "unstable" else row["status"].replace("_", " ")
+    return f"{told}, {row['reason']}"
 
 
 def _how_sure(found: Compared) -> str:
@@ -149,9 +154,6 @@ def _facts(row: Row, of: Side) -> list[tuple[str, str]]:
         return say(float(row[name])) if name in row else ""
 
     ends = f" [{say_time(low_s(row))}, {say_time(high_s(row))}]" if "time_low_s" in row else ""
-    sampled = (
-        f", {row['rounds']} samples of {_count(row['loops'], 'call')}" if "rounds" in row and "loops" in row else ""
-    )
     limit = f", {row['compute_share']:.0%} of the matrix-product ceiling" if "compute_share" in row else ""
     return [
         ("row", row["row_id"]),
@@ -159,9 +161,14 @@ def _facts(row: Row, of: Side) -> list[tuple[str, str]]:
         ("suite", row["suite"]),
         ("case", row["case"]),
         ("reason", row["reason"]),
-        ("time", f"{say_time(row['time_s'])}{ends}{sampled}" if "time_s" in row else ""),
+        ("time", f"{say_time(row['time_s'])}{ends}{_sampled(row)}" if "time_s" in row else ""),
+        ("warm caches", figure("warm_s", say_time)),
+        ("host's clock", figure("host_s", say_time)),
         ("peak memory", figure("peak_bytes", say_bytes)),
         ("first call", figure("first_call_s", say_time)),
+        ("energy", figure("energy_j", lambda joules: f"{joules:.3g} J a call")),
+        ("clock", figure("clock_mhz", lambda mhz: f"{mhz:.0f} MHz")),
+        ("slowed by", str(row.get("slowed_by", ""))),
         ("rate", figure("flops_per_s", lambda rate: f"{rate / 1e9:,.3g} GFLOP/s{limit}")),
         (
             "error",
@@ -176,9 +183,17 @@ def _facts(row: Row, of: Side) -> list[tuple[str, str]]:
     ]
 
 
+def _sampled(row: Row) -> str:
+    """How many samples a row's time is of, and what one is."""
+    if "rounds" not in row or "loops" not in row:
+        return ""
+    told = f", {_count(row['rounds'], 'sample')} of {_count(row['loops'], 'call')}"
+    alone = f", each the median of {row.get('block_rounds')} in a process of its own"
+    return told + (alone if row.get("isolate") == "process" else "")
+
+
 def _against(pair: Row, label: str) -> str:
-    """`1.60x [1.52, 1.68] faster than torch SDPA`."""
+    """`0.625 [0.595, 0.658] of the time of torch SDPA: faster than it`."""
     low, high = (f"{pair[end]:.3f}" for end in ("low", "high"))
-    outcome = outcome_of(pair["low"], pair["high"])
-    said = {"tie": "level with", "open": "not decided against"}.get(outcome, f"{outcome} than")
+    said = {"tie": "level with", "open": "not decided against"}.get(outcome := said_of(pair), f"{outcome} than")
     return f"{pair['ratio']:.3f} [{low}, {high}] of the time of {label}: {said} it"
