@@ -163,12 +163,13 @@ def trained(ranks: int, step: float, shared: bool, times: dict[str, float] | Non
     times = times or {"torch-ddp": step, "gpipe": step}
     note = {"note.ranks": f"{ranks} ranks share 2 cores: not scaling"} if shared else {}
     held = {"measure.bytes.parameters": 4 * MIB, "measure.bytes.gradients": 4 * MIB, "measure.bytes.optimizer": 8 * MIB}
-    usual = {"measure.comm.bytes": 4 * MIB, "flops": 4e9, "precision": "fp32", "error_rel": 1e-7} | held | note
+    sent = {"measure.comm.bytes": 4 * MIB, "measure.comm.all_reduce.bytes": 4 * MIB}
+    usual = {"flops": 4e9, "precision": "fp32", "error_rel": 1e-7} | sent | held | note
     fields: dict[str, Any] = {one: dict(usual) for one in times}
     if "gpipe" in fields:
         fields["gpipe"] |= {"measure.comm.send.bytes": 2 * MIB}
     if "deepspeed-3" in fields:
-        fields["deepspeed-3"] |= {"measure.bytes.parameters": 6 * MIB, "measure.comm.bytes": 3 * MIB}
+        fields["deepspeed-3"] |= {"measure.bytes.parameters": 6 * MIB, "measure.comm.all_reduce.bytes": 3 * MIB}
     axes = {"world_size": ranks, "batch": 8, "dtype": "fp32"}
     return raced(
         "parallelism.training", axes, times, WAYS, reference="torch-ddp", ours=["zero-3", "gpipe"], fields=fields

@@ -11,6 +11,7 @@ from bancada.rows import Row
 from bancada.verdicts import regions
 from bancada.verdicts.comparisons import Comparison, SuiteRows, high_s, low_s, outcome_of
 from bancada.verdicts.figures import say_bytes, say_time
+from bancada.verdicts.ranked import link_bytes
 
 SUITE, RANKS, SENT = "parallelism.training", "world_size", "measure.comm.bytes"
 SHARDED = "zero-3"
@@ -33,7 +34,7 @@ def slower(evidence: Evidence) -> Answer | None:
         return None
     case = max(cases, key=lambda one: (int(suite.axes[one][RANKS]), len(suite.ok(one))))
     row = suite.cells[case][plain]
-    if not row.get(SENT) or not row.get("flops"):
+    if not link_bytes(row, int(suite.axes[case][RANKS])) or not row.get("flops"):
         return None
     ranks, batch = int(suite.axes[case][RANKS]), int(suite.axes[case]["batch"])
     per_rank = (
@@ -83,7 +84,7 @@ def _balance(suite: SuiteRows, case: str, plain: str, evidence: Evidence) -> tup
     """How fast a link must be for sending to take no longer than computing, by this machine's own ceiling."""
     row, axes = suite.cells[case][plain], suite.axes[case]
     ranks, batch = int(axes[RANKS]), int(axes["batch"])
-    sent = 2 * (ranks - 1) / ranks * float(row[SENT])  # what a ring moves over a rank's link
+    sent = link_bytes(row, ranks)
     own = float(row["flops"]) / ranks
     gradients = row.get("measure.bytes.gradients")
     same = " (one set of gradients, however small the batch)" if gradients == row[SENT] else ""
@@ -124,9 +125,10 @@ def sharded(evidence: Evidence) -> Answer | None:
         return None
     case = max(cases, key=lambda one: (len(_all(suite, one)), int(suite.axes[one][RANKS])))
     names, rows = _all(suite, case), suite.cells[case]
-    kept, sent = {one: _state(rows[one]) for one in names}, {one: float(rows[one].get(SENT, 0)) for one in names}
+    ranks = int(suite.axes[case][RANKS])
+    kept, sent = {one: _state(rows[one]) for one in names}, {one: link_bytes(rows[one], ranks) for one in names}
     text = (
-        f"On {suite.axes[case][RANKS]} ranks, {_least(suite, kept, 'model state', 'a rank')}; "
+        f"On {ranks} ranks, {_least(suite, kept, 'model state', 'a rank')}; "
         f"{_least(suite, sent, 'traffic', 'a rank and step')}. {_times(suite, case, names)}"
     )
     precision = {str(rows[one].get("precision", "one not told")) for one in names}
