@@ -9,7 +9,8 @@ from torch.profiler import ProfilerActivity, profile
 
 def peak_bytes(call: Callable[[], object]) -> int:
     """The most bytes held at one time during `call`, above what was held before, results included."""
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+    # acc_events: without it some releases of torch warn that events of other cycles are dropped; there is one cycle.
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True, acc_events=True) as profiler:
         kept = call()
     events = profiler.profiler.kineto_results.events()
     changes = sorted((event.start_ns(), event.nbytes()) for event in events if event.name() == "[memory]")

@@ -147,11 +147,11 @@ def test_offsets_are_64_bit(kernel: str) -> None:
 
 
 def test_numbers_come_from_the_machine_code() -> None:
-    """A tile that is far too large has a stack, so that a stack of 0 says something."""
+    """A tile that is far too large has a stack, so that next to none says something (Triton 3.6 spills 8 bytes)."""
     small = compile_for("forward", "sm_80", 64, torch.bfloat16, True, Tile(64, 64, 4, 2))
     large = compile_for("forward", "sm_80", 64, torch.bfloat16, True, Tile(128, 128, 4, 2))
-    assert small.stack_bytes == 0 and 32 < small.registers <= 255
-    assert large.stack_bytes > 0
+    assert small.stack_bytes <= 8 and 32 < small.registers <= 255
+    assert large.stack_bytes > 100
 
 
 @pytest.mark.parametrize(
