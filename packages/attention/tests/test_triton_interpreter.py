@@ -19,9 +19,16 @@ from typing import Any
 import pytest
 
 pytest.importorskip("triton")
-OLD_INTERPRETER = version("triton") < "3.7"
+
+
+def release(distribution: str) -> tuple[int, ...]:
+    """Major and minor number of what is installed."""
+    return tuple(int(number) for number in version(distribution).split(".")[:2])
+
+
+OLD_INTERPRETER = release("triton") < (3, 7)
 """It makes a loop's bound a Python number in a way that numpy warns of since 1.25 and refuses since 2.5."""
-if OLD_INTERPRETER and tuple(map(int, version("numpy").split(".")[:2])) >= (2, 5):
+if OLD_INTERPRETER and release("numpy") >= (2, 5):
     pytest.skip(
         f"Triton {version('triton')}'s interpreter does not run with numpy {version('numpy')}", allow_module_level=True
     )
