@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from _asked import raced
+from _asked import contrast, raced
 from _synthetic_kinds import LEARNERS, QUALITY, RANKS, TRAINING, Effects, write
 
 from bancada import rows
@@ -119,6 +119,35 @@ def test_only_the_axes_that_tell_cases_apart_are_said() -> None:
     found = verdicts([row for case in rows_of for row in case], {}, {"suites": [{"id": TRAINING, "kind": "training"}]})
     assert found[0].headline.startswith("Best loss: task one: a")
     assert found[0].clauses[0].startswith("Task one: after 9 updates, a reaches a loss of 1: ")
+
+
+def learnt(cases: list[tuple[dict[str, Any], float]], better: str = "lower") -> Verdict:
+    """`mine` against `plain`, by case: the difference of what they reached, plus or minus 0.01."""
+    found = []
+    for axes, gap in cases:
+        fields = {one: {"measure.final.score": 2.0 + (gap if one == "mine" else 0)} for one in ("plain", "mine")}
+        found += raced(TRAINING, axes, {"plain": 1.0, "mine": 1.0}, {"plain": "p", "mine": "m"}, reference="plain",
+                       ours=["mine"], fields=fields)  # fmt: skip
+        found.append(contrast(TRAINING, axes, "final.score", "mine", "plain", gap, 0.01, better))
+    metric = {"name": "score", "title": "Score", "better": better}
+    (verdict,) = verdicts(found, {}, {"suites": [{"id": TRAINING, "kind": "training", "metrics": [metric]}]})
+    return verdict
+
+
+def test_a_score_of_which_more_is_better_is_judged_that_way_round() -> None:
+    assert learnt([({"task": "x"}, 0.5)], "higher").headline == "Best score: mine"
+    verdict = learnt([({"task": "x"}, 0.5)])
+    assert verdict.headline == "Best score: plain" and verdict.kind == "peer wins" and verdict.clear
+
+
+def test_two_axes_are_said_where_neither_alone_tells_the_cases_apart_and_a_constant_one_never() -> None:
+    cases: list[tuple[dict[str, Any], float]] = [
+        ({"task": task, "batch": batch, "width": 8}, 0.5 if (task, batch) == ("one", 4) else -0.5)
+        for task in ("one", "two") for batch in (4, 8)
+    ]  # fmt: skip
+    verdict = learnt(cases)
+    assert verdict.headline.startswith("Best score: task one, batch 4: plain; task one, batch 8: mine;")
+    assert verdict.clear, "mine is best in three of four"
 
 
 @pytest.mark.parametrize(

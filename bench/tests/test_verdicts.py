@@ -174,6 +174,36 @@ def test_an_axis_that_decides_is_named() -> None:
     )
 
 
+def sized(outcomes: dict[int, float], noise: float = 0.02) -> Verdict:
+    """`mine` at these ratios of the time of `plain`, by width."""
+    rows = [
+        row
+        for width, ratio in outcomes.items()
+        for row in raced("s.t", {"width": width}, {"plain": 1.0, "mine": ratio}, {"plain": "p", "mine": "m"},
+                         reference="plain", ours=["mine"], noise=noise)
+    ]  # fmt: skip
+    (verdict,) = verdicts(rows, {}, {"suites": [{"id": "s.t", "x_axis": "width"}]})
+    return verdict
+
+
+@pytest.mark.parametrize(
+    ("below", "noise", "said"),
+    [((1.0, 1.0), 0.02, "Below that, the two are too close to call."),
+     ((2.0, 2.0), 0.02, "Below that, plain is 2.0x faster."),
+     ((2.0, 1.0), 0.02, "Below that, it depends on the case."),
+     ((1.0, 1.0), 0.2, "Below that, nothing is decided between the two.")],
+)  # fmt: skip
+def test_what_holds_at_the_other_sizes(below: tuple[float, float], noise: float, said: str) -> None:
+    verdict = sized({64: below[0], 128: below[1], 256: 0.5, 512: 0.5}, noise)
+    assert verdict.clauses[0].startswith("At width 256 and more, mine is 2.0")
+    assert verdict.clauses[0].endswith(f". {said}")
+
+
+def test_a_winner_that_changes_often_is_named_at_the_largest_size_alone() -> None:
+    verdict = sized({64: 0.5, 128: 2.0, 256: 0.5, 512: 2.0})
+    assert verdict.headline == "Fastest: it changes with size; at width 512, plain"
+
+
 def rules(times: dict[str, dict[str, float]], width: int = 256) -> list[dict[str, Any]]:
     """An optimizer's step by rule: each rule has contenders of its own, those named `my-*` are ours."""
     technique = {one: one for by_rule in times.values() for one in by_rule}

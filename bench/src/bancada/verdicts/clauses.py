@@ -34,8 +34,6 @@ def interval(mean: Mean) -> str:
 
 def _amount(mean: Mean, word: str, label: str) -> str:
     """How much faster or slower, of a mean above 1; the range by case where the cases differ."""
-    if mean.cases == 1:
-        return f"{interval(mean)} {word} than {label}"
     if mean.most / mean.least > 1.3 and mean.least > 1:
         return f"{times(mean.least)} to {times(mean.most)} {word} than {label} by case (mean {interval(mean)})"
     return f"{interval(mean)} {word} than {label}"
