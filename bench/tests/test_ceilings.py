@@ -24,7 +24,7 @@ def test_a_half_type_may_be_computed_in_fp32() -> None:
 
 @pytest.mark.parametrize(("share", "wrong"), [(0.9, False), (1.15, False), (1.16, True), (40.0, True)])
 def test_more_than_115_percent_of_a_ceiling_is_wrong(share: float, wrong: bool, cpu: Device) -> None:
-    """torchtitan 6, flashinfer 1638: wrong FLOPs gave more than 100% of peak (case 6)."""
+    """torchtitan 341, flashinfer 1638: wrong FLOPs gave more than 100% of peak (case 6)."""
     assert bool(cells.impossible({"compute_share": share})) is wrong
     assert bool(cells.impossible({"bandwidth_share": share})) is wrong
 

@@ -379,6 +379,26 @@ def test_peak_memory_sees_what_is_freed_on_the_way_and_inside_operators(cpu: Dev
     assert memory.peak(call, cpu).allocated == 5 * size
 
 
+@pytest.mark.parametrize(("waited", "seconds"), [(0.0, 0.001), (0.02, 0.021)])
+def test_a_reading_waits_for_other_streams_and_counts_the_wait(
+    waited: float, seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """pytorch 177765: no synchronisation (case 4). Events 1 ms apart on the current stream; others work on."""
+    from bancada import clock
+
+    now = 0.0
+
+    def wait() -> None:
+        nonlocal now
+        now += waited
+
+    event = SimpleNamespace(record=lambda: None, synchronize=lambda: None, elapsed_time=lambda later: 1.0)
+    monkeypatch.setattr(torch.cuda, "Event", lambda enable_timing: event)
+    monkeypatch.setattr(torch.cuda, "synchronize", wait)
+    monkeypatch.setattr(clock, "time", SimpleNamespace(perf_counter=lambda: now))
+    assert clock.CudaReading() - clock.CudaReading() == pytest.approx(seconds)
+
+
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
 def test_work_left_on_a_stream_of_its_own_is_counted() -> None:

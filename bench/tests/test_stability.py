@@ -70,6 +70,28 @@ def test_with_few_rounds_or_nobody_beside_it_nothing_is_said() -> None:
         stability.relative(np.ones((1, ROUNDS)))
 
 
+@pytest.mark.parametrize(("factor", "told"), [(1.031, True), (1.029, False), (1 / 1.031, True), (1 / 1.029, False)])
+def test_a_drift_counts_beyond_3_percent_either_way(factor: float, told: bool) -> None:
+    times = np.full((3, ROUNDS), 1e-3)
+    times[1, ROUNDS - ROUNDS // 3 :] *= factor
+    assert [bool(reason) for reason in stability.unstable(times)] == [False, told, False]
+
+
+def test_how_sure_a_drift_must_be() -> None:
+    series = np.random.default_rng(0).normal(0, 0.1, (1, ROUNDS))
+    for end, at_999 in zip(
+        stability.thirds(series), stats.trimmed(series[:, 40:] - series[:, :20], 0.999), strict=True
+    ):
+        assert end == pytest.approx(at_999)
+
+
+@pytest.mark.parametrize(("factor", "rounds", "told"), [(1.051, 24, True), (1.049, 24, False), (1.051, 23, False)])
+def test_humps_count_from_5_percent_apart_and_24_rounds_on(factor: float, rounds: int, told: bool) -> None:
+    times = np.full((3, rounds), 1e-3)
+    times[1, ::2] *= factor
+    assert [bool(reason) for reason in stability.unstable(times)] == [False, told, False]
+
+
 def test_times_that_no_clock_can_tell_apart_are_no_humps() -> None:
     times = np.full((3, ROUNDS), 1e-3)
     times[1, ::2] *= 1.001

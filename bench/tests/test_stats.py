@@ -117,9 +117,28 @@ def test_decided_means_that_more_rounds_would_not_change_the_word() -> None:
     assert tie.decided and not open_.decided
 
 
+@pytest.mark.parametrize(("low", "high", "done"), [(0.977, 1.024, True), (0.975, 1.0, False), (1.0, 1.026, False)])
+def test_a_tie_is_decided_where_both_ends_exclude_half_of_5_percent(low: float, high: float, done: bool) -> None:
+    assert stats.decided(np.log([low]), np.log([high])) == [done]
+
+
+def test_the_fifths_at_either_end_are_left_out_from_eight_rounds_on() -> None:
+    for rounds, middle in ((7, 100.0 / 7), (8, 0.0)):
+        values = np.zeros(rounds)
+        values[3] = 100.0
+        assert stats.trimmed(values)[0] == pytest.approx(middle)
+
+
 def test_the_median_and_its_interval() -> None:
-    spread = stats.spread(np.arange(1.0, 32.0))
-    assert spread.median == 16 and 8 <= spread.low < 16 < spread.high <= 24
+    """The bootstrap's median is at most the k-th of n samples as often as half of n draws are among the first k."""
+    from scipy.stats import binom
+
+    spreads = [stats.spread(np.arange(1.0, 302.0), seed) for seed in range(20)]
+    below = binom.sf(150, 301, np.arange(1, 302) / 301)
+    low = np.searchsorted(below, (1 - stats.CONFIDENCE) / 2) + 1
+    assert {one.median for one in spreads} == {151.0}
+    assert np.mean([one.low for one in spreads]) == pytest.approx(low, abs=1.2)
+    assert np.mean([one.high for one in spreads]) == pytest.approx(302 - low, abs=1.2)
 
 
 @pytest.mark.parametrize("times", [np.ones((2, 0)), np.ones((3, 5)), np.array([[1.0, 0.0], [1.0, 1.0]])])

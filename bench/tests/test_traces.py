@@ -136,6 +136,18 @@ def test_an_archive_of_something_else_is_refused(tmp_path: Path, races: tuple[st
         traces.load(tmp_path / "y.npz")
 
 
+@pytest.mark.parametrize(
+    ("ratio", "false", "found", "turned", "called"), [(1.006, 0, 1, 0, 1), (0.92, 1, 0, 1, 1), (1.0, 0, 1, 0, 0)]
+)
+def test_what_is_planted_is_counted_by_what_is_said_of_it(
+    ratio: float, false: int, found: int, turned: int, called: int
+) -> None:
+    """One pair whose recorded times are not equal after all: 5% and 0.5% more are planted into its first."""
+    told = traces.figures(traces.Traces((np.array([[ratio] * 120, [1.0] * 120]),), {}), SETTINGS)
+    shares = (told.false, told.found, told.turned, told.called)
+    assert [share.part for share in shares] == [false, found, turned, called] and {one.whole for one in shares} == {1}
+
+
 def test_races_of_unequal_lengths_count_by_their_pairs() -> None:
     """Two pairs to the cap and one of eight rounds: shares and mean rounds are over the three pairs."""
     rng = np.random.default_rng(0)

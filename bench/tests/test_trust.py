@@ -10,10 +10,11 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from bancada import rows, traces, trust
-from bancada._suites import PLANTED, planted, spin
+from bancada._suites import CONTENDERS, PLANTED, planted, spin
 from bancada.cli import app
 from bancada.settings import Settings
 from bancada.suite import Device
+from bancada.sweep import Planned
 
 TIE = "too close to call"
 
@@ -33,18 +34,20 @@ def test_pairs_are_counted_by_what_is_known_of_them(tmp_path: Path) -> None:
         pair("same-1", "slow-1", "slower"),
         pair("same-0", "slow-0", TIE, parts=200),
         pair("same-0", "slow-1", "faster", parts=200),
+        pair("same-1", "slow-1", "slower", parts=200),
+        {"kind": "cell", "suite": "harness.spin", "status": "crashed", "axis.microseconds": 100},
         {"kind": "cell", "suite": "harness.spin", "status": "ok", "axis.microseconds": 1000, "time_s": 1.01e-3},
     ]
     told = trust.count(found, tmp_path)
     five, half = told.slower
     assert (told.false.part, told.false.whole) == (1, 3)
     assert (five.found.part, five.turned.part, five.found.whole) == (1, 1, 3)
-    assert (half.found.part, half.turned.part, half.found.whole) == (1, 0, 2)
+    assert (half.found.part, half.turned.part, half.found.whole) == (1, 1, 3)
     assert told.spins == {1000: pytest.approx(1010.0)}
     console = Console(record=True, width=120)
     trust.show(console, told)
     text = console.export_text()
-    for line in ("called different", "33.3%", "planted slowdown of 0.5% called", "50.0%", "1,010.0 us", "within 3%"):
+    for line in ("called different", "33.3%", "planted slowdown of 0.5% called", "66.7%", "1,010.0 us", "within 3%"):
         assert line in text
 
 
@@ -68,6 +71,25 @@ class Counting:
     def clone(self) -> object:
         self.clones += 1
         return self.value
+
+
+@pytest.mark.parametrize("comparisons", [1, 150])
+def test_at_least_so_many_comparisons_of_each_kind_are_raced(
+    comparisons: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Planned] = []
+
+    def no_race(planned: list[Planned], settings: Settings, *_: object) -> Path:
+        asked.extend(planned)
+        return tmp_path
+
+    monkeypatch.setattr(trust, "_race", no_race)
+    trust.measure(tmp_path, tmp_path, "cpu", 1, comparisons, Console())
+    same = [one for one in asked if one.suite.id == "harness.aa"]
+    assert len(same) * trust._pairs() >= comparisons
+    for parts in PLANTED.values():
+        crossed = [one for one in asked if one.suite.id == "harness.planted" and one.case.number("parts") == parts]
+        assert len(crossed) * (CONTENDERS // 2) ** 2 >= comparisons
 
 
 def test_a_spin_takes_the_time_that_its_case_says() -> None:
