@@ -101,3 +101,18 @@ def test_all_are_printed(browser: Any, page: Path) -> None:
     for name in KINDS:
         assert seen.get(OPEN % name) and seen.get(DRAWN % name), name
     seen.close()
+
+
+def test_an_address_names_an_answer_beside_filters(browser: Any, page: Path) -> None:
+    seen = Seen(browser, page)
+    seen.get("location.hash = '#dtype=fp32&q-muon'")
+    seen.until(OPEN % "muon")
+    assert seen.get("document.activeElement.id") == "q-muon"
+    seen.page.locator("#q-muon a", has_text="Link to this answer").click()
+    assert seen.page.url.endswith("#q-muon") or seen.page.url.endswith("&q-muon")
+    seen.get("location.hash = '#coverage'")
+    seen.until("document.activeElement.id === 'coverage'")
+    seen.get("location.hash = '#detail'")  # no place to go to
+    seen.until("location.hash === '#detail'")
+    assert not seen.get("document.querySelector('dialog').open")
+    seen.close()

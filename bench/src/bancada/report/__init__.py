@@ -71,10 +71,10 @@ def build(
     if not runs:
         raise ValueError("runs=[]: at least one run folder is needed")
     check_price(price)
-    loaded = [load(Path(run)) for run in runs]
+    loaded = [load(run) for run in {Path(run).resolve(): Path(run) for run in runs}.values()]  # each counts once
     if price is not None:
         loaded = [priced(run, price) for run in loaded]
-    name = PAGE if len(runs) == 1 else JOINED  # a page of several runs must not replace one's own
+    name = PAGE if len(loaded) == 1 else JOINED  # a page of several runs must not replace one's own
     path = Path(output) if output is not None else Path(runs[-1]) / name
     kept = recorded or baselines.folder_of(Path(runs[-1]))
     figures = published.load(kept / PUBLISHED) if kept else []

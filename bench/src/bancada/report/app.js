@@ -115,6 +115,14 @@ function focusOn(goal) {
   goal.tabIndex = -1;
   goal.focus({ preventScroll: true });
 }
+function goToNamed() {
+  // To the answer or section that the address names; an answer is opened.
+  const goals = [...document.querySelectorAll("section[id], details[data-question]")];
+  const goal = goals.find((one) => one.id === STATE.at);
+  if (!goal) return;
+  if (goal.dataset.question) goal.open = true;
+  focusOn(goal);
+}
 function navigation() {
   document.addEventListener("click", (event) => {
     const link = event.target.closest?.("a[data-go]");
@@ -124,6 +132,10 @@ function navigation() {
     const goal =
       document.getElementById(link.dataset.go) || suites.find((one) => one.dataset.suite === link.dataset.go);
     if (!goal) return;
+    if (goal.dataset.question) {
+      STATE.at = goal.id; // a link to an answer is there to be copied
+      writeFragment();
+    }
     focusOn(goal);
   });
   const dialog = document.getElementById("detail");
@@ -133,6 +145,7 @@ function navigation() {
   addEventListener("hashchange", () => {
     readFragment();
     refresh();
+    goToNamed();
   });
   const before = document.querySelector("nav [data-before]");
   for (const family of unique(CELLS.map((c) => c.family))) {
@@ -154,6 +167,7 @@ performance.mark("bancada-first-charts");
 requestAnimationFrame(() =>
   setTimeout(() => {
     belowCards();
+    goToNamed();
     document.documentElement.dataset.ready = "1";
   }),
 );

@@ -52,7 +52,7 @@ function besideTable(pairs) {
   const rows = [...pairs].sort((a, b) => rank(a) - rank(b) || (b[1].ratio || 0) - (a[1].ratio || 0));
   return sortable(columns, rows, {
     first: 10,
-    caption: `${pairs.length} cells that both runs hold; click one for its row here`,
+    caption: `${counted(pairs.length, "cell")} that both runs hold; click one for its row here`,
     open: ([cell]) => showCell(cell),
   });
 }
@@ -62,7 +62,7 @@ function comparedNote({ compared }) {
   if (!compared) return "";
   const told = ["slower", "faster", "level"].map((word) => `${compared[word]} ${word}`);
   const from = compared.controls
-    ? `what the ${compared.controls} cells of peers with the same versions in both say`
+    ? `what the ${counted(compared.controls, "cell")} of peers with the same versions in both say`
     : "what runs of the same code usually ask for";
   const run = DATA.runs.length > 1 ? ` (run ${compared.run})` : "";
   return el(

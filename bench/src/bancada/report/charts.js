@@ -176,6 +176,7 @@ const tickRate = (v) => {
   const [size, name] = scaled(v * 1.0000001, RATE);
   return `${Number((v / size).toPrecision(2))} ${name}`;
 };
+const tickPlain = (v) => (v < 1000 ? String(Number(v.toPrecision(3))) : sayValue(v));
 const tickTimes = (r) => `${Number(r.toPrecision(3))}x`;
 
 const FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', sans-serif";

@@ -3,7 +3,6 @@
 const configurationOf = (cell) => cell["note.configuration"] || cell.case;
 const inOrderOfTrial = (cells) => cells.filter((c) => c.status === "compiled").sort((a, b) => a.rank - b.rank);
 const leftToTry = (cells) => inOrderOfTrial(cells).filter((c) => !c.dominated_by);
-const counted = (number, what) => `${number} ${what}${number === 1 ? "" : "s"}`;
 const saySpills = (bytes) => (bytes ? `${sayValue(bytes)} B of stack` : "no stack");
 
 function questionsOf(suite, cells) {

@@ -98,6 +98,7 @@ function el(tag, attributes = {}, ...children) {
   return node;
 }
 const plain = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+const counted = (number, what) => `${sayValue(number)} ${what}${number === 1 ? "" : "s"}`;
 const markOf = (status) => (STATUS[status] || ["?"])[0];
 const words = (status) => (STATUS[status] || ["?", String(status)])[1];
 const median = (values) => {

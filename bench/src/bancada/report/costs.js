@@ -5,20 +5,20 @@ const MARGINS = { l: 66, r: 16, t: 10, b: 44 };
 function scatter(shown, x, y, { xRange, yRange, best, xTitle, say = () => [] }) {
   // Each contender a point with its intervals, filled and joined where it is among `best`.
   const at = (value, metric) => (metric.linear ? value : log(value)); // in the axis's own units
-  const share = (cell, metric, range) => (at(metric.get(cell), metric) - range[0]) / (range[1] - range[0]);
+  const share = (value, metric, range) => (at(value, metric) - range[0]) / (range[1] - range[0]);
   const joined = new Set(best);
+  const steps = stairs(best, x, y);
   const uncertain = (cell, metric, color) =>
     metric.high(cell) > metric.low(cell) ? interval([cell], metric, color) : undefined;
   return (width, height, look) => {
     const lit = litAmong(shown, best);
     const inner = [width - MARGINS.l - MARGINS.r, height - MARGINS.t - MARGINS.b];
     const names = shown.map((c) => (lit.has(litKey(c)) ? c.label : ""));
-    const places = shown.map((c, i) => [
-      inner[0] * share(c, x, xRange),
-      inner[1] * (1 - share(c, y, yRange)),
-      names[i] ? measure(names[i]) : 0,
-    ]);
-    const spots = labelSpots(places, inner);
+    const across = (value) => inside(inner[0] * share(value, x, xRange), inner[0]);
+    const down = (value) => inside(inner[1] * (1 - share(value, y, yRange)), inner[1]);
+    const places = shown.map((c, i) => [across(x.get(c)), down(y.get(c)), names[i] ? measure(names[i]) : 0]);
+    const strokes = strokesOf(shown, steps, x, y, (a, b) => [across(a), down(b)]);
+    const spots = labelSpots(places, inner, strokes);
     const traces = [...shown].sort(greyLast(lit)).map((cell) => {
       const { color, symbol, grey } = lookOf(cell, lit, look);
       return {
@@ -52,24 +52,41 @@ function scatter(shown, x, y, { xRange, yRange, best, xTitle, say = () => [] }) 
       .filter((_, i) => names[i]);
     layout.xaxis = valueAxis(look, x, xRange, Math.floor(inner[0] / 62), { title: axisTitle(xTitle, look) });
     layout.yaxis = valueAxis(look, y, yRange, 7);
-    return { traces: [stairs(best, x, y, look), ...traces], layout };
+    const line = { color: look.muted, width: 1.5, shape: "hv" };
+    const edge = { x: steps.map(x.get), y: steps.map(y.get), mode: "lines", line, hoverinfo: "skip" };
+    return { traces: [edge, ...traces], layout };
   };
 }
-function stairs(best, x, y, look) {
-  // The line on whose far side every point is beaten: level from each of the best to the next, then up or down to it.
+function stairs(best, x, y) {
+  // The corners of the line on whose far side every point is beaten: level from each of the best to the next, then up
+  // or down to it.
   const steps = [];
   for (const cell of [...best].sort(better(x))) {
     const last = steps[steps.length - 1];
     if (!last || better(y)(cell, last) < 0) steps.push(cell); // those level with one another can lie behind it
   }
-  return {
-    x: steps.map(x.get),
-    y: steps.map(y.get),
-    mode: "lines",
-    line: { color: look.muted, width: 1.5, shape: "hv" },
-    hoverinfo: "skip",
-  };
+  return steps;
 }
+// The box of a line that no label should stand on, in pixels; and a place kept within the picture.
+const stroke = ([x0, y0], [x1, y1]) => [
+  Math.min(x0, x1),
+  Math.min(y0, y1) - 2,
+  Math.max(x0, x1) + 2,
+  Math.max(y0, y1) + 2,
+];
+function strokesOf(shown, steps, x, y, at) {
+  // The intervals of all points, and the line along the best.
+  const bars = shown.flatMap((c) => [
+    stroke(at(x.low(c), y.get(c)), at(x.high(c), y.get(c))),
+    stroke(at(x.get(c), y.low(c)), at(x.get(c), y.high(c))),
+  ]);
+  const line = steps.slice(1).flatMap((to, i) => {
+    const corner = at(x.get(to), y.get(steps[i]));
+    return [stroke(at(x.get(steps[i]), y.get(steps[i])), corner), stroke(corner, at(x.get(to), y.get(to)))];
+  });
+  return [...bars, ...line];
+}
+const inside = (pixels, most) => Math.min(Math.max(pixels || 0, 0), most);
 function valueAxis(look, metric, range, most, more = {}) {
   // A linear or logarithmic axis of a metric.
   if (metric.linear) return axis(look, { range, nticks: most, tickangle: 0, ...more });
@@ -81,9 +98,9 @@ function overlap(a, b) {
   const high = Math.min(a[3], b[3]) - Math.max(a[1], b[1]);
   return Math.max(0, wide) * Math.max(0, high);
 }
-function labelSpots(points, [width, height]) {
-  // For each [x, y, label width]: a shift of the label's middle that keeps it clear of all markers and other labels.
-  const taken = points.map(([x, y]) => [x - 9, y - 9, x + 9, y + 9]);
+function labelSpots(points, [width, height], strokes) {
+  // For each [x, y, label width]: a shift of the label's middle that keeps it clear of markers, lines and other labels.
+  const taken = [...points.map(([x, y]) => [x - 9, y - 9, x + 9, y + 9]), ...strokes];
   return points.map(([x, y, w]) => {
     if (!w) return [0, 0]; // no label
     let best = null;

@@ -1,5 +1,6 @@
 // Every planned cell, a square each, and the reasons of those without figures.
 
+const FEW = 8;
 function squares(cells, label) {
   // A single stop of the Tab key; arrows go on from there.
   const box = el("div", { class: `squares${cells.length > 150 ? " many" : ""}`, role: "group", "aria-label": label });
@@ -49,7 +50,13 @@ function coverageGrid(inside) {
     );
     return el("div", { class: "covrow" }, name, squares(one, one[0].label));
   });
-  return el("div", { class: "coverage" }, el("h4", {}, `${SUITES.get(cell.suite).title || cell.suite}${place}`), rows);
+  const few = inside.length <= FEW * rows.length ? " few" : ""; // then several contenders stand beside one another
+  return el(
+    "div",
+    { class: `coverage${few}` },
+    el("h4", {}, `${SUITES.get(cell.suite).title || cell.suite}${place}`),
+    rows,
+  );
 }
 
 function coverageSection(cells) {

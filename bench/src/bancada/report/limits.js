@@ -96,7 +96,7 @@ function limitsSection(cells) {
   const host = document.getElementById("limits-body");
   forgetCharts(host);
   const ok = measured(cells).filter((c) => c.flops_per_s);
-  const places = groups(ok, (c) => [c.run, c.device_name, c.axes.dtype].join(KEY)).filter(
+  const places = groups(ok, (c) => [c.family, c.run, c.device_name, c.axes.dtype].join(KEY)).filter(
     (one) => Object.keys(ceilingsOf(one[0])).length,
   );
   if (!places.length) {
@@ -108,23 +108,26 @@ function limitsSection(cells) {
   }
   const figures = places.map((one) => {
     const [cell, ceilings] = [one[0], ceilingsOf(one[0])];
-    const place = [cell.axes.dtype, `on ${cell.device_name}`, SEVERAL_RUNS && PLACES.run ? cell.run : ""]
+    const place = [
+      `${capital(cell.family)}, ${cell.axes.dtype}`,
+      `on ${cell.device_name}`,
+      SEVERAL_RUNS && PLACES.run ? cell.run : "",
+    ]
       .filter(Boolean)
       .join(" ");
     const figure = el(
       "figure",
       {},
       el("figcaption", {}, `${place}: matmul ${human(ceilings.matmul, RATE)}, copy ${human(ceilings.copy, SPEED)}`),
+      el(
+        "div",
+        { class: "legend" },
+        groups(one, (c) => c.contender).map(([first]) => chip(first)),
+      ),
     );
     addChart(figure, { height: 320, label: `roofline, ${place}`, draw: roofline(one, ceilings) });
     return figure;
   });
-  const legend = groups(places.flat(), (c) => c.family + KEY + c.contender).map((one) => chip(one[0]));
   const drawn = el("div", { class: places.length > 1 ? "two" : "" }, figures);
-  host.replaceChildren(
-    el("p", { class: "legend" }, legend),
-    drawn,
-    el("h4", {}, "How near each comes"),
-    shareTable(sharesOf(places.flat())),
-  );
+  host.replaceChildren(drawn, el("h4", {}, "How near each comes"), shareTable(sharesOf(places.flat())));
 }

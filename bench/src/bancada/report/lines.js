@@ -1,14 +1,21 @@
 // One measure against an axis, a line each contender; or dots, where there is one case only.
 
 function horizontal(cells, xName) {
-  // The x axis of a panel: its values in order, and where plotly puts them.
+  // The x axis of a panel: the values of what is drawn in order, and where plotly puts them.
   const info = axisInfo(cells[0].suite, xName);
-  const xs = inOrder(unique(measured(cells).map((cell) => cell.axes[xName])));
+  const xs = inOrder(unique(cells.map((cell) => cell.axes[xName])));
   const numbers = xs.every((x) => typeof x === "number" && x > 0);
   const isLog = numbers && info.scale !== "linear" && info.scale !== "category";
   const at = (x) => (isLog || (numbers && info.scale === "linear") ? x : xs.indexOf(x));
   const place = (x) => (isLog ? log(x) : at(x)); // in the axis's own units, for ranges and annotations
-  return { xs, at, place, isLog, title: info.unit ? `${xName}, ${info.unit}` : xName, last: xs[xs.length - 1] };
+  return {
+    xs,
+    at,
+    place,
+    isLog,
+    title: info.unit && info.unit !== xName ? `${xName}, ${info.unit}` : xName,
+    last: xs[xs.length - 1],
+  };
 }
 
 function xAxis({ xs, at, place, isLog, title }, width, look) {
@@ -61,19 +68,21 @@ function lineTraces(points, x, metric, small, style) {
 }
 
 function lines(cells, xName, metric, range, small = false, crossed = []) {
-  const x = { ...horizontal(cells, xName), name: xName };
-  const series = groups(drawable(cells, metric), (c) => c.contender).map((one) =>
+  const shown = drawable(cells, metric);
+  const x = { ...horizontal(shown, xName), name: xName };
+  const series = groups(shown, (c) => c.contender).map((one) =>
     x.xs.map((value) => one.find((c) => c.axes[xName] === value)),
   );
   const ends = series.map((points) => points.filter(Boolean).pop());
   const endOf = new Map(ends.map((cell, i) => [cell, series[i]]));
-  const name = (c) => (c.axes[xName] === x.last ? c.label : `${c.label}, to ${sayValue(c.axes[xName])}`);
+  const whole = (c) => (c.axes[xName] === x.last ? c.label : `${c.label}, to ${sayValue(c.axes[xName])}`);
   const worth = x.xs.flatMap((value) => winners(cells.filter((c) => c.axes[xName] === value)).best);
   const rest = worthOf(ends, metric);
   return (width, height, look) => {
     const lit = litAmong(ends, [...worth, ...rest]);
     const named = ends.filter((cell) => lit.has(litKey(cell)));
-    const room = labelRoom(named.map(name), width);
+    const room = labelRoom(named.map(whole), width);
+    const name = (c) => (measure(whole(c)) > room - 12 ? c.label : whole(c)); // who it is comes before how far it goes
     const layout = baseLayout(look, { margin: { l: 58, r: room, t: crossed.length ? 20 : 8, b: small ? 38 : 44 } });
     const inner = height - layout.margin.t - layout.margin.b;
     const placed = named.map((cell) => ({ cell, name: name(cell), x: x.place(x.last), y: log(metric.get(cell)) }));
@@ -122,7 +131,7 @@ function dots(cells, metric, range) {
 
 function panel(cells, xName, metric, range, small = false, crossed = []) {
   // What fits these cells of one panel: lines where x varies, dots where it does not.
-  const several = xName && unique(measured(cells).map((c) => c.axes[xName])).length > 1;
+  const several = xName && unique(drawable(cells, metric).map((c) => c.axes[xName])).length > 1;
   if (several) return { height: small ? 190 : 290, draw: lines(cells, xName, metric, range, small, crossed) };
   return { height: dotsHeight(cells), draw: dots(cells, metric, range) };
 }

@@ -10,7 +10,7 @@ function measureOf(metric, field, say = (v) => digits(v)) {
     get: (c) => c[field],
     low: (c) => c[`${field}.low`] ?? c[field],
     high: (c) => c[`${field}.high`] ?? c[field],
-    tick: inBytes(metric) ? tickBytes : (v) => digits(v, 3),
+    tick: inBytes(metric) ? tickBytes : tickPlain,
     base: inBytes(metric) ? 2 : 10,
     say: inBytes(metric) ? sayBytes : say,
     title: metric.title,

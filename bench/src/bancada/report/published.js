@@ -79,7 +79,7 @@ function publishedTable(figures) {
     { title: "source", value: (f) => f.source, show: (f) => f.source },
     { title: "note", value: (f) => f.note, show: (f) => (f.note ? el("span", { class: "reason" }, f.note) : "") },
   ];
-  const caption = `${figures.length} figures as their sources give them; nothing of this was measured here`;
+  const caption = `${counted(figures.length, "figure")} as published; nothing of this was measured here`;
   return sortable(columns, figures, { first: 8, caption });
 }
 

@@ -12,7 +12,7 @@ function answerMetric(of, title, unit, linear, way) {
   // A figure of an answer's points (`of` is x or y), in the form that panels take.
   const say = (v) => `${digits(v)} ${unit}`.trim();
   return {
-    ...(ANSWER_UNITS[unit] || { tick: (v) => digits(v, 3), base: 10, say }),
+    ...(ANSWER_UNITS[unit] || { tick: tickPlain, base: 10, say }),
     title,
     linear,
     higher: way === "higher",
@@ -103,10 +103,6 @@ addEventListener("beforeprint", () => {
   }
 });
 function openAnswers() {
-  // Charts when an answer is opened; an address that ends in an answer's name opens it.
+  // Charts when an answer is opened.
   for (const box of answerBoxes()) box.addEventListener("toggle", () => box.open && showAnswer(box));
-  const named = [...answerBoxes()].find((box) => `#${box.id}` === location.hash);
-  if (!named) return;
-  named.open = true;
-  focusOn(named);
 }

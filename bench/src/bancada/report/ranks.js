@@ -80,9 +80,11 @@ function stepTimes(ok) {
 
 function rankedCase(suite, cells) {
   const figures = [
-    barFigure(cells, partsOf(cells, "measure.bytes."), "Held by the fullest rank"),
-    barFigure(cells, commParts(cells), "Handed to collectives in a step, a rank"),
-  ];
+    [partsOf(cells, "measure.bytes."), "Held by the fullest rank"],
+    [commParts(cells), "Handed to collectives in a step, a rank"],
+  ]
+    .filter(([parts]) => parts.length)
+    .map(([parts, caption]) => barFigure(cells, parts, caption));
   return [
     el("div", { class: "two" }, figures),
     stepTimes(measured(cells)),
@@ -114,8 +116,8 @@ function rankTable(cells) {
     { title: "calls a step", value: calls, show: calls },
     STATUS_COLUMN,
   ];
-  return sortable(columns, cells, {
-    caption: `${cells.length} cells; click a row for its samples and command`,
+  return sortable(columns, measuredFirst(cells), {
+    caption: `${counted(cells.length, "cell")}; click a row for its samples and command`,
     open: showCell,
   });
 }

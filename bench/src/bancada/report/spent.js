@@ -8,8 +8,11 @@ const ENERGY = [
   [1e-3, "mJ"],
   [1e-6, "µJ"],
 ];
-const costOf = (cell, seconds) =>
-  PRICES.has(cell.run) && seconds > 0 ? (PRICES.get(cell.run) * seconds) / 3600 : null;
+function costOf(cell, seconds) {
+  // At the price of the run that measured it: rows of joined runs carry the newest's name.
+  const price = PRICES.get(cell.of_run || cell.run);
+  return price && seconds > 0 ? (price * seconds) / 3600 : null;
+}
 
 const filled = (columns, cells) => columns.filter(({ value }) => cells.some((c) => value(c) != null));
 function otherwiseColumns(cells) {

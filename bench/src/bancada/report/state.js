@@ -1,7 +1,8 @@
 // What a reader has chosen, kept in the page's address. Filters are a Map from a dimension to the chosen values (as
-// text); a dimension that is not there lets all through. Views are what selects show, by the select's name.
+// text); a dimension that is not there lets all through. Views are what selects show, by the select's name; `at` is the
+// answer or section that the address names.
 
-const STATE = { filters: new Map(), y: "time", views: new Map(), lit: new Set() };
+const STATE = { filters: new Map(), y: "time", views: new Map(), lit: new Set(), at: "" };
 const VIEW = "v."; // views stand in the fragment under names of their own
 const DIMENSIONS = [];
 {
@@ -32,16 +33,18 @@ function writeFragment() {
   if (STATE.lit.size) parts.push(`lit=${list(STATE.lit)}`);
   for (const [name, value] of STATE.views)
     parts.push(`${encodeURIComponent(VIEW + name)}=${encodeURIComponent(value)}`);
+  if (STATE.at) parts.push(encodeURIComponent(STATE.at));
   history.replaceState(null, "", parts.length ? `#${parts.join("&")}` : location.pathname + location.search);
 }
 function readFragment() {
-  Object.assign(STATE, { filters: new Map(), y: "time", views: new Map(), lit: new Set() });
+  Object.assign(STATE, { filters: new Map(), y: "time", views: new Map(), lit: new Set(), at: "" });
   for (const part of location.hash.slice(1).split("&").filter(Boolean)) {
     try {
       const [coded, values = ""] = part.split("=");
       const name = decodeURIComponent(coded);
       const given = values.split(",").map(decodeURIComponent);
-      if (name === "y" && ["time", "speed"].includes(values)) STATE.y = values;
+      if (!part.includes("=")) STATE.at = name;
+      else if (name === "y" && ["time", "speed"].includes(values)) STATE.y = values;
       else if (name === "lit") STATE.lit = new Set(given.filter((key) => LITKEYS.has(key)));
       else if (name.startsWith(VIEW)) STATE.views.set(name.slice(VIEW.length), decodeURIComponent(values));
       else readFilter(name, given);
@@ -74,6 +77,11 @@ function viewSelect(name, label, options, usual, changed) {
     else STATE.views.set(name, select.value);
     writeFragment();
     changed();
+    refocus(`select[data-view="${CSS.escape(name)}"]`);
   });
   return select;
+}
+function refocus(selector) {
+  // What was pressed has been made anew: the Tab and arrow keys go on from its successor.
+  document.querySelector(selector)?.focus({ preventScroll: true });
 }

@@ -96,7 +96,12 @@ function moreOf(items, first, what, make) {
     forgetCharts(box);
     box.replaceChildren(make(items.slice(0, number)));
     if (items.length <= number) return;
-    const all = button(`Show all ${items.length} ${what}`, () => show(items.length), { class: "quiet" });
+    const open = () => {
+      show(items.length);
+      box.tabIndex = -1;
+      box.focus({ preventScroll: true }); // the button is gone
+    };
+    const all = button(`Show all ${items.length} ${what}`, open, { class: "quiet" });
     box.append(el("div", { class: "more" }, all));
   };
   show(first);
@@ -131,6 +136,7 @@ function panels(cells, facets, xName, fixed, reference) {
     const choose = () => {
       STATE.y = y;
       refresh();
+      refocus(`[data-suite="${CSS.escape(cells[0].suite)}"] [data-y=${y}]`);
     };
     return button(y === "time" ? "time" : `speed against ${reference}`, choose, {
       "aria-pressed": String(STATE.y === y),
@@ -146,7 +152,7 @@ function panels(cells, facets, xName, fixed, reference) {
   const ran = new Set(measured(cells).map((c) => c.contender));
   const never = gaps(
     cells.filter((c) => !ran.has(c.contender)),
-    xName,
+    "",
     "Never measured here: ",
   );
   const rows = moreOf(facets, MOST_PANELS, "panels", (some) => {
@@ -182,24 +188,25 @@ function panelTitle(facet, xName) {
 }
 
 function gaps(cells, xName, title = "Not drawn: ") {
-  // What has no point in the charts, and why.
+  // What has no point in the charts, and why: a reason once, with all contenders whose first reason it is.
   const missing = groups(
     cells.filter((c) => c.status !== "ok"),
-    (c) => [c.contender, c.status, c.reason].join(KEY),
+    (c) => c.contender,
   );
   if (!missing.length) return null;
   const cases = unique(cells.map((c) => c.case)).length;
-  const parts = missing.map((one, i) => {
-    const at =
-      xName && one.length < cases
-        ? ` at ${inOrder(unique(one.map((c) => c.axes[xName])))
-            .map(sayValue)
-            .join(", ")}`
-        : "";
-    const open = button(`${one[0].label}${at}`, () => showCell(one[0]), { class: "link" });
-    return [i ? "; " : "", open, ` (${words(one[0].status)}: ${one[0].reason})`];
-  });
-  return el("p", { class: "gaps" }, el("b", {}, title), parts.flat(), ".");
+  const why = (c) => `${words(c.status)}: ${c.reason}`;
+  const told = (one) => {
+    const more = unique(one.map(why)).length - 1;
+    return `${why(one[0])}${more ? `; ${counted(more, "more reason")} in other cases` : ""}`;
+  };
+  const name = (one, i) => {
+    const xs = inOrder(unique(one.map((c) => c.axes[xName])));
+    const at = xName && one.length < cases ? ` at ${xs.map(sayValue).join(", ")}` : "";
+    return [i ? ", " : "", button(`${one[0].label}${at}`, () => showCell(one[0]), { class: "link" })];
+  };
+  const parts = groups(missing, told).map((same, i) => [i ? "; " : "", same.map(name), ` (${told(same[0])})`]);
+  return el("p", { class: "gaps" }, el("b", {}, title), parts.flat(3), ".");
 }
 
 function drawCost(box, cells, chosen, show) {

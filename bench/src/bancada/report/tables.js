@@ -76,8 +76,11 @@ function sortable(given, rows, { first = 14, caption = "", open = null } = {}) {
     const left = rows.length - state.shown;
     const offer = left > 200 ? `Show 200 more of ${rows.length} rows` : `Show all ${rows.length} rows`;
     const show = () => {
+      const next = state.shown;
       state.shown += 200;
       fill();
+      body.children[next].tabIndex = -1;
+      body.children[next].focus({ preventScroll: true }); // the first of the new rows: the button is gone or another one
     };
     more.replaceChildren(...(left > 0 ? [button(offer, show, { class: "quiet" })] : []));
   }
@@ -165,6 +168,8 @@ function repaidColumn(cells, reference) {
   };
 }
 
+// What was measured comes first: rows without a figure would fill the first screen of a table.
+const measuredFirst = (cells) => [...cells].sort((a, b) => DONE.includes(b.status) - DONE.includes(a.status));
 function cellTable(cells, varying, reference) {
   // Every figure of a suite, a row each cell.
   const error = (title, unit, get) => ({
@@ -196,9 +201,9 @@ function cellTable(cells, varying, reference) {
   columns.push({ ...amount("rate", cells, (c) => c.flops_per_s, "GFLOP/s"), size: 1e9 });
   columns.push(amount("first call", cells, (c) => c.first_call_s, "s"));
   columns.push(...[repaidColumn(cells, reference), STATUS_COLUMN].filter(Boolean));
-  return sortable(columns, cells, {
+  return sortable(columns, measuredFirst(cells), {
     first: 12,
-    caption: `${cells.length} cells; click a row for its samples and command`,
+    caption: `${counted(cells.length, "cell")}; click a row for its samples and command`,
     open: showCell,
   });
 }

@@ -190,7 +190,10 @@ function outcomeTable(suite, cells) {
       .join(", ");
   columns.push({ title: "tuned to", value: hyper, show: hyper });
   columns.push(number("trials", "measure.tuning_trials", ""), number("tuning", "measure.tuning_s", "s"), STATUS_COLUMN);
-  return sortable(columns, cells, { caption: "Outcomes; click a row for its samples and command", open: showCell });
+  return sortable(columns, measuredFirst(cells), {
+    caption: "Outcomes; click a row for its samples and command",
+    open: showCell,
+  });
 }
 
 function trainingSection(suite, cells) {

@@ -168,26 +168,32 @@ function trustSection(cells) {
   );
 }
 
+function sayWon(mine, cases) {
+  // Who of a technique's contenders is the fastest alone, and in how many of the cases that it ran.
+  const counts = mine.map((c) => ({
+    label: c.label,
+    ran: cases.filter(({ ok }) => ok.some((other) => other.contender === c.contender)).length,
+    alone: cases.filter(({ best }) => best.length === 1 && best[0].contender === c.contender).length,
+  }));
+  const won = counts.filter(({ alone }) => alone).map((one) => `${one.label}, alone in ${one.alone} of ${one.ran}`);
+  if (won.length) return won.join("; ");
+  return counts.some(({ ran }) => ran) ? "none of them alone in any case" : "";
+}
 function techniqueCard(technique, cells, cases) {
   const mine = groups(
     cells.filter((c) => c.technique === technique.id),
     (c) => c.contender,
   ).map((one) => one[0]);
-  const won = mine.map((c) => {
-    const ran = cases.filter(({ ok }) => ok.some((other) => other.contender === c.contender)).length;
-    const alone = cases.filter(({ best }) => best.length === 1 && best[0].contender === c.contender).length;
-    return ran ? `${c.label}: alone in ${alone} of ${ran} cases` : "";
-  });
   const names = (ours) =>
     mine
       .filter((c) => c.ours === ours)
       .map((c) => c.label)
-      .join(", ");
+      .join("; ");
   const facts = [
     ["paper", technique.paper],
     ["ours", names(true)],
     ["peers", names(false)],
-    ["fastest", won.filter(Boolean).join("; ")],
+    ["fastest", sayWon(mine, cases)],
     ["files", (technique.files || []).join("\n")],
   ];
   const portuguese = technique.title_pt ? el("span", { class: "pt", lang: "pt" }, ` ${technique.title_pt}`) : null;
