@@ -35,7 +35,7 @@ PROJECTS = ("bench", *(f"packages/{name}" for name in PACKAGES))
 CONSTRAINTS = ROOT / "constraints.txt"
 TYPECHECK = ("mypy", "pandas-stubs", "types-psutil", "jaxtyping", "beartype", "nox")
 LONGEST_TEST_S = 300
-HALVES = ((*(f"packages/{name}/tests" for name in PACKAGES), "tests"), ("bench/tests",))
+HALVES = (("bench/tests", "tests"), tuple(f"packages/{name}/tests" for name in PACKAGES))
 """The tests in two parts, run side by side: they often wait, for processes and for a browser."""
 
 

@@ -12,9 +12,8 @@ function beside(baseline, cells) {
 
 function sameVerdict([here, recorded]) {
   // Whether the two runs say the same of a contender against its reference.
-  const said = (low, high) => (low > 1.01 ? 1 : high < 0.99 ? -1 : 0);
   if (!here.speed || here.reference || recorded.speed == null) return null;
-  const [now, then] = [said(here.speed.low, here.speed.high), said(recorded.speed_low, recorded.speed_high)];
+  const [now, then] = [sideOf(here.speed.low, here.speed.high), sideOf(recorded.speed_low, recorded.speed_high)];
   return now === then ? "agree" : now && then ? "contradict" : "one is undecided";
 }
 

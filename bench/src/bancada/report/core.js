@@ -17,6 +17,8 @@ const STATUS = {
 const DONE = ["ok", "compiled"]; // their rows have figures; what is compiled was never timed
 const KEY = "\u0001"; // joins parts of a key; no name holds it
 const LEVEL = "too close to call";
+const BAND = 1.01; // a ratio is decided where its whole interval lies beyond this, or below its inverse
+const sideOf = (low, high) => (low > BAND ? 1 : high < 1 / BAND ? -1 : 0);
 const WORTH_NAMING = 1.05; // level: a difference as large as this is excluded; else nothing is decided
 
 function decode(table) {
@@ -79,7 +81,7 @@ function compare(a, b) {
   if (found || a === b) return found;
   const low = (a.time_low_s ?? a.time_s) / (b.time_high_s ?? b.time_s),
     high = (a.time_high_s ?? a.time_s) / (b.time_low_s ?? b.time_s);
-  const verdict = high < 0.99 ? "faster" : low > 1.01 ? "slower" : LEVEL;
+  const verdict = { "-1": "faster", 1: "slower" }[sideOf(low, high)] || LEVEL;
   return { ratio: a.time_s / b.time_s, low, high, verdict, rounds: 0 };
 }
 

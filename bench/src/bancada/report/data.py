@@ -186,7 +186,7 @@ def cautions(run: Loaded) -> list[str]:
     if raced and wrong / raced > MOST_FALSE:
         found.append(f"{wrong / raced:.0%} of the verdicts between identical contenders were false")
     if missing := sum(cell["status"] == NOT_MEASURED for cell in run_cells(run)):
-        found.append(f"{missing:,} planned cells have no row")
+        found.append(f"{missing:,} planned {'cell has' if missing == 1 else 'cells have'} no row")
     if above := len(_impossible(run)):
         found.append(f"{above} figure{'s' if above > 1 else ''} above what this machine was measured to reach")
     if problems := len(run.problems):
