@@ -19,7 +19,7 @@ from bancada.clock import Clock, clock_for
 from bancada.heartbeat import Heartbeat
 from bancada.race import Race
 from bancada.rows import PARTS, ROWS
-from bancada.screen import Entrant, Failed, Question, ask, check, failure, restore, screen
+from bancada.screen import RAISED, Entrant, Failed, Question, ask, check, failure, restore, screen
 from bancada.settings import Job, JobCase, Settings
 from bancada.stability import own_drift, unstable
 from bancada.suite import AnySuite, Case, Contender, Device, KernelSuite, Work
@@ -272,7 +272,7 @@ class RaceItem(CaseItem[KernelSuite]):
                 check(entrant.run, entrant.inputs, question)
             else:
                 check(lambda: race.last[name], entrant.inputs, question)
-        except (Exception, SystemExit) as error:
+        except RAISED as error:
             failed = failure(error)
             return failed.status, f"after the race: {failed.reason}", facts
         return "ok", "", facts

@@ -181,7 +181,7 @@ def _stamp(campaign: Campaign, run: str) -> dict[str, str | int]:
 def _head(campaign: Campaign, run_dir: Path, stamp: Mapping[str, Any]) -> None:
     """Writes plan, catalogue and the run's head: once, and again where code, libraries or the price are others now."""
     started = (run_dir / PLAN).exists()
-    priced = campaign.price in (None, rows.head(rows.read(run_dir / ROWS).rows).get(PRICE))
+    priced = campaign.price is None or campaign.price == rows.head(rows.read(run_dir / ROWS).rows).get(PRICE)
     same = _plan(run_dir / PLAN).get("keys") == campaign.keys
     if started and same and priced:
         return

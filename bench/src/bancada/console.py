@@ -25,7 +25,7 @@ from bancada.rows import ROWS
 from bancada.settings import Settings
 from bancada.suite import AnySuite
 from bancada.sweep import START_S, Block, Choice, Planned, Sweep, estimate_s, like, load, parse_sets, plan
-from bancada.verdicts import verdict as verdicts
+from bancada.verdicts import as_text, verdicts
 
 GUESSED_FLOPS_PER_S = {"cpu": 4e10, "cuda": 2e14}  # a core's, a GPU's: for the estimate before anything is measured
 FIXED_S = {"cpu": 20.0, "cuda": 40.0}  # ceilings and the race of identical contenders
@@ -193,7 +193,7 @@ def show_verdicts(console: Console, run_dir: Path) -> None:
     for problem in found.problems:
         console.print(problem, markup=False)
     plan_, catalogue = (json.loads((run_dir / name).read_text(encoding="utf-8")) for name in (PLAN, CATALOGUE))
-    console.print(verdicts.as_text(verdicts.verdicts(found.rows, plan_, catalogue)), markup=False)
+    console.print(as_text(verdicts(found.rows, plan_, catalogue)), markup=False)
     by_status: dict[str, int] = {}
     for row in found.rows:
         if row["kind"] == "cell":

@@ -18,7 +18,7 @@ from bancada import stats
 from bancada.arena import Arena
 from bancada.clock import Clock, CpuClock
 from bancada.looks import Looks
-from bancada.screen import Entrant, Failed, failure, wrote
+from bancada.screen import RAISED, Entrant, Failed, failure, wrote
 from bancada.settings import Settings
 from bancada.suite import Tensors
 
@@ -119,7 +119,7 @@ class Race:
         if self._warm and entrant.loops > 1:
             try:
                 entrant.run()
-            except (Exception, SystemExit) as error:
+            except RAISED as error:
                 self.failures[entrant.contender.id] = failure(error)
 
     def _target(self, entrant: Entrant | None) -> None:
@@ -129,7 +129,7 @@ class Race:
         try:
             for _ in range(entrant.loops):
                 result = run()
-        except (Exception, SystemExit) as error:  # whatever one contender does costs its own row alone
+        except RAISED as error:  # whatever one contender does costs its own row alone
             self.failures[entrant.contender.id] = failure(error)
         if result is not None:
             self.last[entrant.contender.id] = result

@@ -111,7 +111,7 @@ def screen(
             facts["energy_j"] = joules
     except Failed:
         raise
-    except (Exception, SystemExit) as error:
+    except RAISED as error:
         raise failure(error) from error
     return Entrant(contender, run, lent, estimate, 1, facts)
 
@@ -187,6 +187,10 @@ def otherwise(run: Run, clock: Clock, call_s: float) -> dict[str, Fact]:
         host.append(time.perf_counter() - start)
         warm.append(float(after - before))
     return {"warm_s": statistics.median(warm), "host_s": statistics.median(host)}
+
+
+RAISED = (Exception, SystemExit)
+"""What a contender may raise at the cost of its own row alone."""
 
 
 def failure(error: BaseException) -> Failed:

@@ -77,11 +77,8 @@ class Nvml:
     def _ask(self, call: Callable[[], Any]) -> Any:
         try:
             return call()
-        except (
-            self._nvml.NVMLError,
-            AttributeError,
-        ):  # this library, this GPU, this driver or this container does not tell
-            return None
+        except (self._nvml.NVMLError, AttributeError):
+            return None  # this library, this GPU, this driver or this container does not tell
 
     def state(self) -> State:
         """Clock, temperature and slowdowns now."""

@@ -11,7 +11,7 @@ from bancada.rows import Row
 from bancada.verdicts import regions
 from bancada.verdicts.comparisons import Comparison, SuiteRows, high_s, low_s, outcome_of
 from bancada.verdicts.figures import say_bytes, say_time
-from bancada.verdicts.ranked import link_bytes
+from bancada.verdicts.ranked import link_bytes, model_state
 
 SUITE, RANKS, SENT = "parallelism.training", "world_size", "measure.comm.bytes"
 SHARDED = "zero-3"
@@ -126,7 +126,8 @@ def sharded(evidence: Evidence) -> Answer | None:
     case = max(cases, key=lambda one: (len(_all(suite, one)), int(suite.axes[one][RANKS])))
     names, rows = _all(suite, case), suite.cells[case]
     ranks = int(suite.axes[case][RANKS])
-    kept, sent = {one: _state(rows[one]) for one in names}, {one: link_bytes(rows[one], ranks) for one in names}
+    kept = {one: size for one in names if (size := model_state(rows[one]))}
+    sent = {one: link_bytes(rows[one], ranks) for one in names}
     text = (
         f"On {ranks} ranks, {_least(suite, kept, 'model state', 'a rank')}; "
         f"{_least(suite, sent, 'traffic', 'a rank and step')}. {_times(suite, case, names)}"
@@ -152,11 +153,7 @@ def sharded(evidence: Evidence) -> Answer | None:
 def _all(suite: SuiteRows, case: str) -> list[str]:
     """Whoever shards parameters, gradients and state, with the bytes of a rank counted."""
     rows = suite.cells[case]
-    return [one for one in suite.ok(case) if rows[one]["technique"] == SHARDED and _state(rows[one])]
-
-
-def _state(row: Row) -> float:
-    return sum(float(row.get(f"measure.bytes.{kind}", 0)) for kind, _ in KINDS)
+    return [one for one in suite.ok(case) if rows[one]["technique"] == SHARDED and model_state(rows[one])]
 
 
 def _bar(row: Row) -> Point:

@@ -53,9 +53,8 @@ def _end(speaker: words.Speaker, error: BaseException) -> None:
     from bancada.screen import failure
 
     traceback.print_exception(error)
-    text = f"tried to end the process: SystemExit({error.code!r})" if isinstance(error, SystemExit) else None
     why = failure(error)
-    failed = words.Failure(why.status, text or why.reason, words.is_communication(error))
+    failed = words.Failure(why.status, why.reason, words.is_communication(error))
     speaker.failed(failed)
     sys.stdout.flush()
     sys.stderr.flush()

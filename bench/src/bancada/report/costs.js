@@ -148,19 +148,19 @@ function paretoFigure(suite, cells, slot, usual) {
   draw();
   return figure;
 }
+const betterWay = ({ metric }) => (metric.higher ? "higher" : "lower");
+function frontOf(shown, x, y, more) {
+  // Who is not beaten in two figures, and the picture of all.
+  const best = front(shown, unique([x.metric, y.metric])).sort(better(x.metric));
+  const ranges = { xRange: rangeOf(shown, x.metric), yRange: rangeOf(shown, y.metric) };
+  return { best, draw: scatter(shown, x.metric, y.metric, { ...ranges, best, ...more }) };
+}
 function paretoBody(cells, x, y) {
   const shown = has(has(cells, x.metric), y.metric);
   if (!shown.length) return [empty("No row here carries both figures.")];
-  const best = front(shown, unique([x.metric, y.metric])).sort(better(x.metric));
   const label = `${y.title} against ${x.title} at ${cells[0].case}`;
   const say = (c) => unique([x, y]).map((one) => `${one.title}: ${one.metric.say(one.metric.get(c))}`);
-  const draw = scatter(shown, x.metric, y.metric, {
-    xRange: rangeOf(shown, x.metric),
-    yRange: rangeOf(shown, y.metric),
-    best,
-    xTitle: `${x.title} (${x.metric.higher ? "higher" : "lower"} is better)`,
-    say,
-  });
+  const { best, draw } = frontOf(shown, x, y, { xTitle: `${x.title} (${betterWay(x)} is better)`, say });
   const box = el("div");
   addChart(box, { height: shown.length > CROWD ? 340 : 280, label, draw });
   return [box, frontWords(shown, best, x, y), zeroWords(cells, unique([x, y]))].filter(Boolean);
@@ -175,7 +175,7 @@ function frontWords(shown, best, x, y) {
   const rest = others
     ? ` The other ${others === 1 ? "one is" : `${others} are`} beaten by one that is nowhere worse.`
     : "";
-  const way = `${y.title}: ${y.metric.higher ? "higher" : "lower"} is better. `;
+  const way = `${y.title}: ${betterWay(y)} is better. `;
   return el("p", { class: "note" }, capital(way), el("b", {}, "Not beaten: "), `${best.map(each).join("; ")}.${rest}`);
 }
 function zeroWords(cells, figures) {
@@ -202,20 +202,14 @@ function weighedCard(host, suite, cells) {
   const [x, y] = weighed;
   const shown = has(has(chosen, x.metric), (y || x).metric);
   const caption = y ? `${capital(y.title)} against ${x.title}` : capital(x.title);
-  const way = (one) => (one.metric.higher ? "higher" : "lower");
-  const ways = y && way(y) !== way(x) ? `${way(y)} against ${way(x)} is better` : `${way(x)} is better`;
+  const across = betterWay(x);
+  const ways = y && betterWay(y) !== across ? `${betterWay(y)} against ${across} is better` : `${across} is better`;
   host.append(el("figcaption", {}, `${caption}, ${chosen[0].case} (${ways})`));
   if (!y) {
     addChart(host, { ...panel(shown, "", x.metric, rangeOf(shown, x.metric), true), label: caption });
     return;
   }
-  const best = front(shown, [x.metric, y.metric]).sort(better(x.metric));
-  const ranges = { xRange: rangeOf(shown, x.metric), yRange: rangeOf(shown, y.metric) };
-  addChart(host, {
-    height: 230,
-    label: caption,
-    draw: scatter(shown, x.metric, y.metric, { ...ranges, best, xTitle: x.title }),
-  });
+  addChart(host, { height: 230, label: caption, draw: frontOf(shown, x, y, { xTitle: x.title }).draw });
 }
 
 const PARETO_NOTE =

@@ -241,7 +241,7 @@ function cardCharts() {
       special(host, suite, cells);
       return;
     }
-    const xName = chooseX(SUITES.get(verdict.suite), cells);
+    const xName = chooseX(suite, cells);
     const { facets } = facetsOf(cells, xName);
     const [facet] = facets;
     const reference = withSpeed(facet.cells);

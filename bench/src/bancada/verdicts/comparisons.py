@@ -143,7 +143,7 @@ class SuiteRows:
 
     def ok(self, case: str) -> list[str]:
         """The contenders that were measured at this case; what was compiled alone was not."""
-        return [one for one, row in self.cells.get(case, {}).items() if row["status"] == "ok" and "time_s" in row]
+        return [one for one, row in self.cells.get(case, {}).items() if _timed(row)]
 
     def x(self, case: str) -> Any:
         """Its value on the axis that matters; None where the rows lack it."""
@@ -155,9 +155,9 @@ class SuiteRows:
 
     def compare(self, case: str, a: str, b: str) -> Comparison | None:
         """a against b at one case: their paired rounds, or else the two intervals; None unless both were measured."""
-        if not {a, b} <= set(self.ok(case)):
+        first, second = self.cells[case].get(a, {}), self.cells[case].get(b, {})
+        if not (_timed(first) and _timed(second)):
             return None
-        first, second = self.cells[case][a], self.cells[case][b]
         if (found := self.pairs.get((case, a, b))) is not None:
             return found
         low, high = low_s(first) / high_s(second), high_s(first) / low_s(second)
@@ -181,6 +181,10 @@ class SuiteRows:
         """The same suite with these cases alone."""
         kept = set(cases)
         return dataclasses.replace(self, cells={case: row for case, row in self.cells.items() if case in kept})
+
+
+def _timed(row: Row) -> bool:
+    return row.get("status") == "ok" and "time_s" in row
 
 
 def joint(comparisons: Sequence[Comparison]) -> Outcome | None:

@@ -10,6 +10,7 @@ from bancada.rows import Row
 from bancada.verdicts.comparisons import SuiteRows
 from bancada.verdicts.figures import say_bytes
 from bancada.verdicts.outcomes import Said
+from bancada.verdicts.phrases import below
 
 MOST_CLAUSES = 4
 NOT_TIMED = "Compiled, not measured: nothing here was timed, and no GPU was asked."
@@ -27,8 +28,7 @@ def compiled(suite: SuiteRows) -> Said | None:
     said = "; ".join(f"{target}, {_left(mine, places)} of {len(mine)}" for target, mine in by_target.items())
     every = [group for group in groups(rows, suite.configuration) if any(row["row_id"] in places for row in group)]
     clauses = [NOT_TIMED, *(_clause(suite, group, every, places) for group in every[:MOST_CLAUSES])]
-    if len(every) > MOST_CLAUSES:
-        clauses.append(f"{len(every) - MOST_CLAUSES} more are in the section below.")
+    clauses += below(len(every) - MOST_CLAUSES)
     return Said("compiled", f"Configurations worth a run: {said}", tuple(clauses), False, "", tuple(places))
 
 

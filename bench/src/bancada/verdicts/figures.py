@@ -7,6 +7,7 @@ from typing import Any
 
 from bancada.rows import Row
 from bancada.verdicts.comparisons import SuiteRows
+from bancada.verdicts.phrases import names
 
 MOST_FIGURES = 3
 MOST_NAMES = 2
@@ -36,9 +37,7 @@ def _best(metric: Mapping[str, Any], cells: Sequence[Row]) -> str:
     alike = [row for row in found if abs(float(row[name]) - value) <= SAME * abs(value)]
     if len(alike) == len(found):
         return f"{metric['title']}, all alike with {say(value, metric)}"
-    labels = [_label(row) for row in alike]
-    more = f" and {len(labels) - MOST_NAMES} more" if len(labels) > MOST_NAMES else ""
-    who = " and ".join(labels[:MOST_NAMES]) + more
+    who = names([_label(row) for row in alike], MOST_NAMES, " and ")
     reference = next((row for row in cells if row.get("reference") and name in row), None)
     beside = f" ({_label(reference)}: {say(float(reference[name]), metric)})" if reference is not None else ""
     return f"{metric['title']}, {who} with {say(value, metric)}{beside}"

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from bancada.verdicts.comparisons import MOST_CASES, Contrast, SuiteRows
 from bancada.verdicts.figures import say
+from bancada.verdicts.phrases import below
 from bancada.verdicts.regions import lower
 
 Kind = Literal["win", "tie", "not decided", "peer wins", "only ours", "no data", "compiled"]
@@ -40,8 +41,7 @@ def training(suite: SuiteRows) -> Said | None:
     alone = Counter(winners[0] for winners in best.values() if len(winners) == 1)
     ours = {case: _best(suite, case, ours=True) for case in cases}
     clauses = [_training_clause(suite, case, ours[case]) for case in cases[:MOST_CLAUSES]]
-    if len(cases) > MOST_CLAUSES:
-        clauses.append(f"{len(cases) - MOST_CLAUSES} more cases are in the section below.")
+    clauses += below(len(cases) - MOST_CLAUSES, "case")
     first = next((one for one in ours.values() if one), "")
     evidence = tuple(suite.cells[case][one]["row_id"] for case in cases for one in _finals(suite, case))
     clear = max(alone.values(), default=0) >= MOST_CASES * len(cases)

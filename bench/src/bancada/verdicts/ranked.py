@@ -67,7 +67,7 @@ def _sum(row: Row, prefix: str) -> float | None:
     return float(sum(found)) if found else None
 
 
-def _model_state(row: Row) -> float | None:
+def model_state(row: Row) -> float | None:
     """Bytes kept between steps; activations are held within one."""
     return _sum({name: value for name, value in row.items() if name != "measure.bytes.activations"}, "measure.bytes.")
 
@@ -90,7 +90,7 @@ def _least(suite: SuiteRows, cases: Iterable[str]) -> list[str]:
     if not ranks:
         return []
     rows = {one: suite.cells[case][one] for one in suite.ok(case)}
-    kept = {one: size for one, row in rows.items() if (size := _model_state(row))}
+    kept = {one: size for one, row in rows.items() if (size := model_state(row))}
     sent = {one: size for one, row in rows.items() if (size := link_bytes(row, ranks))}
     found = [_smallest(suite, kept, "model state a rank", sent), _smallest(suite, sent, "traffic a rank and step", {})]
     said = [both for both in found if both is not None]

@@ -15,6 +15,7 @@ from bancada.verdicts.compiled import compiled
 from bancada.verdicts.figures import figures_of_its_own, say_bytes
 from bancada.verdicts.headline import headline
 from bancada.verdicts.outcomes import Kind
+from bancada.verdicts.phrases import below
 from bancada.verdicts.regions import where
 from bancada.verdicts.weighed import weighed
 
@@ -132,8 +133,7 @@ def _kind_of(suite: SuiteRows, ours: str) -> Kind:
 
 def _clauses(suite: SuiteRows, champions: Sequence[regions.Champion], kind: Kind) -> tuple[str, ...]:
     said = [text for champion in champions for text in _champion(*champion)]
-    more = len(said) - MOST_CLAUSES
-    said[MOST_CLAUSES:] = [f"{more} more {'is' if more == 1 else 'are'} in the section below."] if more > 0 else []
+    said[MOST_CLAUSES:] = below(len(said) - MOST_CLAUSES)
     last = {"peer wins": ("Nothing of ours is fastest here.",), "only ours": ("Only ours were measured here.",)}
     return (*said, *last.get(kind, ()))
 
