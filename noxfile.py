@@ -35,8 +35,12 @@ PROJECTS = ("bench", *(f"packages/{name}" for name in PACKAGES))
 CONSTRAINTS = ROOT / "constraints.txt"
 TYPECHECK = ("mypy", "pandas-stubs", "types-psutil", "jaxtyping", "beartype", "nox")
 LONGEST_TEST_S = 300
-HALVES = (("bench/tests", "tests"), tuple(f"packages/{name}/tests" for name in PACKAGES))
-"""The tests in two parts, run side by side: they often wait, for processes and for a browser."""
+WITH_PACKAGES = ("tests/test_report_browser.py", "tests/test_report_choices.py")
+HALVES = (
+    (*(f"packages/{name}/tests" for name in PACKAGES), *WITH_PACKAGES),
+    ("bench/tests", "tests", *(f"--ignore={path}" for path in WITH_PACKAGES)),
+)
+"""The tests in two parts that take about as long, run side by side: they often wait, for processes and a browser."""
 
 
 def editable() -> tuple[str, ...]:

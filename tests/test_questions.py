@@ -15,7 +15,7 @@ SUITES = discover()
 
 
 def test_questions_are_named_apart_and_put_as_people_put_them() -> None:
-    assert len({question.id for question in QUESTIONS}) == len(QUESTIONS) == 14
+    assert len({question.id for question in QUESTIONS}) == len(QUESTIONS) == 15
     assert all(question.text.endswith(("?", ")")) for question in QUESTIONS)
     assert {suite for question in QUESTIONS for suite in question.suites} <= set(SUITES)
 

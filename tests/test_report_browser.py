@@ -200,7 +200,11 @@ def test_a_map_cell_opens_its_case_and_other_cases_are_not_joined_by_a_line(brow
     seen.page.locator(".wins").first.get_by_role("button").last.click()
     chosen = seen.get("document.querySelector('.cost select').selectedOptions[0].textContent")
     assert chosen == "b1-h8-s2048-d64-causal-bf16"
+    fragment = seen.page.url[seen.page.url.index("#") :]
     seen.close()
+    again = Seen(browser, pages("ragged"), fragment=fragment)  # the address holds it
+    assert again.get("document.querySelector('.cost select').value") == chosen
+    again.close()
 
 
 def test_two_machines_are_never_one_line(browser: Any, tmp_path: Path) -> None:
@@ -310,6 +314,7 @@ def test_printing_draws_every_chart(browser: Any, pages: Any) -> None:
 
 
 def test_5000_cells_open_within_three_seconds(browser: Any, pages: Any) -> None:
+    """evidently 1046: 100 MB of HTML crashes the browser (case 20)."""
     path = pages("large")
     busy = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))  # shared with others, seconds are longer
     best = float("inf")

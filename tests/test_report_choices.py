@@ -10,14 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import _synthetic as made
+import _synthetic_kinds as kinds
 import pytest
 from _pages import CROSSING, HOSTILE, MANY, ONE, Seen
 
+from bancada import report
 from bancada import rows as schema
 from bancada.report import build
+from bancada.verdicts import weighed
 from bancada.verdicts.comparisons import Comparison, geometric_mean
 
 pytestmark = pytest.mark.browser
+METRIC = {"name": "v", "better": "lower"}
 COLORS = "[...new Set(document.querySelector(%r).data.filter(t => t.customdata).map(t => t.%s.color))]"
 
 
@@ -258,8 +262,47 @@ def test_equal_work_is_declared_and_compiling_is_paid_back_or_not(browser: Any, 
     seen.close()
 
 
+def test_when_tuning_pays_stands_in_the_table(browser: Any, tmp_path: Path) -> None:
+    """What tuning took, over what a run to the target saves against the reference, where seeds show that it does."""
+    run = kinds.write(tmp_path / "run")
+    rows = schema.read(run / "rows.jsonl").rows
+    [like] = [row for row in rows if row["kind"] == "contrast" and {row["a"], row["b"]} == {"torch-adamw", "muon"}]
+    ends = {"sign": {"difference": 2.0, "low": 1.5, "high": 2.5}, "level": {"difference": 0.1, "low": -1, "high": 1.2}}
+    sooner = like | {"measure": "seconds_to_target", "a": "torch-adamw", "b": "muon", "verdict": "worse"} | ends["sign"]
+    level = sooner | {"b": "adamw", "verdict": "too close to call"} | ends["level"]
+    schema.append(run / "rows.jsonl", [sooner, level])
+    seen = Seen(browser, build([run]))
+    table = seen.page.locator(f"[data-suite='{kinds.TRAINING}'] table.data").first
+    heads = table.locator("thead th").all_inner_texts()
+    place = next(i for i, head in enumerate(heads) if head.startswith("tuning pays"))
+    assert "runs to the target, against torch AdamW, fused" in heads[place]
+
+    def said(label: str) -> str:
+        line = table.locator("tbody tr").filter(has=seen.page.get_by_role("rowheader", name=label, exact=True))
+        return line.locator("th, td").nth(place).inner_text().strip()
+
+    assert said("Muon") == "5"  # 9.1 s of tuning, 2 s less a run
+    assert said("AdamW") == "not shown to be sooner there"
+    assert said("torch AdamW, fused") == said("Lion") == ""
+    seen.close()
+
+
+def test_figures_within_one_percent_are_the_same_as_they_are_in_sentences(browser: Any) -> None:
+    script = (Path(report.__file__).parent / "metrics.js").read_text(encoding="utf-8")
+    elsewhere = "tickTime, sayTime, tickBytes, sayBytes, sayError, tickTimes, sayRatio"
+    page = browser.new_page()
+    pairs = [[100, 100.9], [100, 101.5], [101.5, 100], [0, 0], [0, 1e-9], [-1, -1.005], [-1, -1.05]]
+    exact = "{get: c => c.v, low: c => c.v, high: c => c.v, linear: %s}"
+    for linear in ("true", "false"):
+        asked = f"{pairs}.map(([a, b]) => stands({exact % linear}, {{v: a}}, {{v: b}}))"
+        found = page.evaluate(f"(() => {{ const [{elsewhere}] = []; {script}; return {asked}; }})()")
+        assert found == [0, -1, 1, 0, -1, 0, 1], linear
+    assert [weighed._stands(METRIC, {"measure.v": a}, {"measure.v": b}) for a, b in pairs] == found
+    page.close()
+
+
 def test_another_precision_than_most_is_marked(browser: Any, tmp_path: Path) -> None:
-    """accelerate 2624: two libraries compared at different precisions."""
+    """accelerate 2624: two libraries compared at different precisions (case 7)."""
     run = made.write(tmp_path / "run", made.Recipe(grid=ONE, suites=("attention.forward",)))
     rows = schema.read(run / "rows.jsonl").rows
     for row in rows:
@@ -285,5 +328,6 @@ def test_printed_charts_fit_a_sheet(browser: Any, pages: Any) -> None:
     assert seen.get("[...document.querySelectorAll('.equal')].every(one => one.open)")
     assert seen.get("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     seen.get("dispatchEvent(new Event('afterprint'))")
+    assert not seen.get("[...document.querySelectorAll('.equal')].some(one => one.open)")  # as the reader had them
     seen.page.emulate_media(media="screen")
     seen.close()

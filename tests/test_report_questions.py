@@ -100,6 +100,8 @@ def test_all_are_printed(browser: Any, page: Path) -> None:
     seen.get("dispatchEvent(new Event('beforeprint'))")
     for name in KINDS:
         assert seen.get(OPEN % name) and seen.get(DRAWN % name), name
+    seen.get("dispatchEvent(new Event('afterprint'))")
+    assert not any(seen.get(OPEN % name) for name in KINDS)  # as the reader had them
     seen.close()
 
 

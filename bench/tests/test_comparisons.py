@@ -6,6 +6,7 @@ import math
 
 import _synthetic as made
 import pytest
+from _asked import raced
 from _judged import NARROW
 
 from bancada.verdicts import regions
@@ -74,6 +75,25 @@ def test_regions_in_words(sizes: list[int], said: str) -> None:
     recipe = made.Recipe(grid=NARROW, suites=("attention.forward",))
     (suite,) = suites(made.make_rows(recipe), made.plan(recipe), made.catalogue(recipe))
     assert regions.where(suite, sizes) == said
+
+
+@pytest.mark.parametrize(
+    ("unit", "said"),
+    [("", ["At width 0.1", "From width 0.02 to 0.1", "Up to width 0.02", "At every width measured (0.01 to 0.5)"]),
+     ("layers", ["At 0.1 layers", "From 0.02 to 0.1 layers", "Up to 0.02 layers",
+                 "At every size measured (0.01 to 0.5 layers)"]),
+     ("share of weights", ["At 10% of weights", "From 2% to 10% of weights", "Up to 2% of weights",
+                           "At every size measured (1% to 50% of weights)"])],
+)  # fmt: skip
+def test_regions_in_words_without_a_unit_and_of_shares(unit: str, said: list[str]) -> None:
+    widths = [0.01, 0.02, 0.1, 0.5]
+    kinds = {"plain": "p", "mine": "m"}
+    rows = [
+        row for w in widths for row in raced("s.t", {"width": w}, dict.fromkeys(kinds, 1.0), kinds, reference="plain")
+    ]
+    catalogue = {"suites": [{"id": "s.t", "x_axis": "width", "axes": [{"name": "width", "unit": unit}]}]}
+    (suite,) = suites(rows, {}, catalogue)
+    assert [regions.where(suite, xs) for xs in ([0.1], [0.02, 0.1], [0.01, 0.02], widths)] == said
 
 
 @pytest.mark.parametrize(

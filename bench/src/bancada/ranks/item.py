@@ -24,6 +24,7 @@ from bancada.ranks.control import Control
 from bancada.ranks.declare import RankRun, Ranks, RanksContender, RanksSuite
 from bancada.ranks.race import Entrant, Race
 from bancada.settings import Job, JobCase
+from bancada.stability import own_drift, unstable
 from bancada.suite import Case, Device, Tensors
 
 Facts = dict[str, Any]
@@ -201,18 +202,22 @@ class RankedCase:
         """Judges every entrant once more, from its reset on; then rank 0 writes the rows together."""
         found: list[rows.Row] = []
         invalid: set[str] = set()
-        for entrant in race.entrants:
+        times = race.times()
+        for entrant, samples, shaky in zip(race.entrants, times, unstable(times), strict=True):
             contender = entrant.contender
             self._beat("after the race", self._place.job.settings.update_limit_s, contender.id)
             entrant.run.reset()
             wrong = self._check(contender, entrant.run, {}, self._suite.checked_steps)
             self._close(contender, entrant.run)
+            status, reason = ("unstable", shaky) if shaky else ("ok", "")
             if wrong:
+                status, reason = "incorrect", f"after the race: {wrong}"
+            if status != "ok":
                 invalid.add(contender.id)
-            facts = entrant.facts | cells.timing(
-                race.times_of(entrant), entrant.loops, self._suite.work(self._case), None, None, self._device
-            )
-            status, reason = ("incorrect", f"after the race: {wrong}") if wrong else ("ok", "")
+            work = self._suite.work(self._case)
+            facts = entrant.facts | cells.timing(samples, entrant.loops, work, None, None, self._device)
+            if (drift := own_drift(samples)) is not None:
+                facts["drift_share"] = drift
             found.append(self._cell(contender, status, reason, facts))
         if self._place.ranks.rank == 0:
             pairs = [one for one in race.comparisons() if not {one.a, one.b} & invalid]

@@ -2,7 +2,8 @@
 
 Every rank goes through the same shuffled order, which follows from the seed, and times its own samples. After the
 planned rounds the samples are put together, the largest of all ranks for each, and rank 0 decides for everybody
-whether the race goes on. pytest-benchmark cannot time this: its samples are one process's.
+whether the race goes on; before each round, it says whether there is time for it. pytest-benchmark cannot time this:
+its samples are one process's.
 """
 
 from __future__ import annotations
@@ -81,10 +82,13 @@ class Race:
                 gc.enable()
 
     def _leg(self) -> None:
-        """All rounds up to the goal, then the slowest rank's times."""
+        """The rounds up to the goal, or as many as rank 0 has time for; then the slowest rank's times."""
         order: list[int] = []
         seconds: list[float] = []
-        for _ in range(self._goal - self.rounds):
+        while self.rounds < self._goal:
+            if self.rounds >= self._settings.least_rounds and self._control.decide(self._looks.late):
+                break
+            self.rounds += 1
             places = list(range(len(self.entrants)))
             self._random.shuffle(places)
             order += places
@@ -93,7 +97,6 @@ class Race:
         for place, slowest in zip(order, self._control.slowest(seconds), strict=True):
             entrant = self.entrants[place]
             entrant.samples.append(max(slowest, 1e-9) / entrant.loops)
-        self.rounds = self._goal
 
     def _sample(self, entrant: Entrant) -> float:
         limit = max(self._settings.update_limit_s, 20 * entrant.estimate_s * entrant.loops)
@@ -106,12 +109,11 @@ class Race:
         self._synchronise()
         return time.perf_counter() - start
 
-    def times_of(self, entrant: Entrant) -> stats.Floats:
-        """Seconds a step of one entrant, by round."""
-        return np.array(entrant.samples, dtype=np.float64)
+    def times(self) -> stats.Floats:
+        """Seconds a step, [entrants, rounds]: the slowest rank's."""
+        return np.array([entrant.samples for entrant in self.entrants], dtype=np.float64)
 
     def comparisons(self, confidence: float | None = None) -> list[stats.Comparison]:
         """Every pair, by the slowest rank's times; as sure as the last look was, where not told."""
-        times = np.array([self.times_of(entrant) for entrant in self.entrants])
         names = [entrant.contender.id for entrant in self.entrants]
-        return stats.compare(times, names, confidence or self._looks.confidence) if names else []
+        return stats.compare(self.times(), names, confidence or self._looks.confidence) if names else []

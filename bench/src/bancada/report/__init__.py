@@ -106,7 +106,7 @@ def render(
             figures=data.figures(shown, verdicts),
             verdicts=verdicts,
             asked=asked,
-            runs=[_in_words(run, path) for run in runs],
+            runs=[_in_words(run, path, shown) for run in runs],
         )
     )
 
@@ -125,7 +125,7 @@ def _plotly() -> Any:
     return plotly.offline
 
 
-def _in_words(run: Loaded, path: Path) -> dict[str, str]:
+def _in_words(run: Loaded, path: Path, shown: Sequence[Loaded]) -> dict[str, str]:
     """A run in words: its machine, when, which commit, how long, and what to be careful about."""
     head = run.head
     parts = [str(head.get("device_name") or "unknown device")]
@@ -147,7 +147,7 @@ def _in_words(run: Loaded, path: Path) -> dict[str, str]:
         "took": f"took {_duration(float(end['wall_s']))}" if end else "not finished",
         "sweep": str(head.get("sweep") or run.plan.get("sweep") or "unnamed"),
         "rows": Path(rows).as_posix(),
-        "cautions": "; ".join(data.cautions(run)),
+        "cautions": "; ".join(data.cautions(run, shown)),
     }
 
 

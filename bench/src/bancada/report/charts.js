@@ -96,6 +96,13 @@ function forgetCharts(within) {
   count();
 }
 
+const OPENED = []; // for the printer, to be closed again
+function openToPrint(boxes) {
+  for (const box of boxes) {
+    if (!box.open) OPENED.push(box);
+    box.open = true;
+  }
+}
 function watchCharts() {
   watcher = new IntersectionObserver(
     (entries) => {
@@ -115,11 +122,12 @@ function watchCharts() {
   });
   addEventListener("beforeprint", () => {
     document.documentElement.classList.add("printing"); // as wide as a sheet, and light
-    for (const details of document.querySelectorAll("details.equal")) details.open = true;
+    openToPrint(document.querySelectorAll("details.equal"));
     for (const chart of CHARTS) paint(chart);
   });
   addEventListener("afterprint", () => {
     document.documentElement.classList.remove("printing");
+    for (const box of OPENED.splice(0)) box.open = false;
     repaint();
   });
 }

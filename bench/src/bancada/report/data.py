@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from bancada.compiled import ranking
@@ -170,8 +170,17 @@ MOST_FALSE = 0.02
 """Beyond these a reader is warned beside the verdicts, not only in the section on trust."""
 
 
-def cautions(run: Loaded) -> list[str]:
-    """What should make a reader of this run's verdicts careful, in words."""
+def unmeasured(runs: Iterable[Loaded]) -> set[tuple[str, ...]]:
+    """(device, suite, case, contender) of every planned cell without a row."""
+    cells = ((run, cell) for run in runs for cell in run_cells(run))
+    return {(run.head.get("device_name", ""), *cell_key(cell)) for run, cell in cells if cell["status"] == NOT_MEASURED}
+
+
+def cautions(run: Loaded, shown: Sequence[Loaded]) -> list[str]:
+    """What should make a reader of this run's verdicts careful, in words.
+
+    `shown` are the runs as the page joins them: what another run of the same machine has measured is not missing.
+    """
     found = []
     ceilings = {(r["name"], r["dtype"], r["when"]): r["value"] for r in run.rows if r["kind"] == "ceiling"}
     drifts = [
@@ -185,7 +194,7 @@ def cautions(run: Loaded) -> list[str]:
     wrong, raced = sum(row["false_verdicts"] for row in races), sum(row["comparisons"] for row in races)
     if raced and wrong / raced > MOST_FALSE:
         found.append(f"{wrong / raced:.0%} of the verdicts between identical contenders were false")
-    if missing := sum(cell["status"] == NOT_MEASURED for cell in run_cells(run)):
+    if missing := len(unmeasured([run]) & unmeasured(shown)):
         found.append(f"{missing:,} planned {'cell has' if missing == 1 else 'cells have'} no row")
     if above := len(_impossible(run)):
         found.append(f"{above} figure{'s' if above > 1 else ''} above what this machine was measured to reach")

@@ -74,15 +74,17 @@ function interval(cells, metric, color) {
 
 // Who is better
 
-const SAME = 0.02; // figures without an interval count as equal within this share
+const SAME = 0.01; // figures without an interval are the same within this share, in the sentences too
+const same = (a, b) => Math.abs(a - b) <= SAME * Math.max(Math.abs(a), Math.abs(b));
 function stands(metric, a, b) {
   // -1 where a is shown to be better than b of the same case, 1 where it is worse, 0 where they are not told apart.
   if (a === b) return 0;
   if (metric.stands) return metric.stands(a, b);
+  const exact = [a, b].every((cell) => metric.low(cell) === metric.high(cell));
+  if (exact && same(metric.get(a), metric.get(b))) return 0;
   const sign = metric.higher ? -1 : 1;
-  const apart = metric.linear || metric.low(a) !== metric.high(a) ? 0 : SAME;
-  if (metric.high(a) < metric.low(b) * (1 - apart)) return -sign;
-  return metric.low(a) * (1 - apart) > metric.high(b) ? sign : 0;
+  if (metric.high(a) < metric.low(b)) return -sign;
+  return metric.low(a) > metric.high(b) ? sign : 0;
 }
 const better = (metric) => (a, b) => (metric.higher ? metric.get(b) - metric.get(a) : metric.get(a) - metric.get(b)); // best first
 
@@ -98,7 +100,9 @@ function beaten(a, b, metrics) {
   // Whether b is shown to be better than a in some of these figures, and in no other worse: neither shown to be, nor
   // behind by more than equal figures are where nothing is decided.
   const found = metrics.map((metric) => stands(metric, b, a));
-  const behind = metrics.some((metric, i) => !found[i] && better(metric)(b, a) > SAME * Math.abs(metric.get(a)));
+  const behind = metrics.some(
+    (metric, i) => !found[i] && better(metric)(b, a) > 0 && !same(metric.get(a), metric.get(b)),
+  );
   return found.includes(-1) && !found.includes(1) && !behind;
 }
 const front = (cells, metrics) => cells.filter((a) => !cells.some((b) => beaten(a, b, metrics)));

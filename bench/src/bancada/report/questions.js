@@ -97,10 +97,8 @@ function showAnswer(box) {
 const answerBoxes = () => document.querySelectorAll("details[data-question]");
 addEventListener("beforeprint", () => {
   // Before the charts' own listener, which paints what is there.
-  for (const box of answerBoxes()) {
-    box.open = true;
-    showAnswer(box);
-  }
+  openToPrint(answerBoxes());
+  answerBoxes().forEach(showAnswer);
 });
 function openAnswers() {
   // Charts when an answer is opened.

@@ -67,15 +67,18 @@ function viewOf(name, options, usual) {
   const chosen = STATE.views.get(name);
   return options.find(({ key }) => key === chosen) || options.find(({ key }) => key === usual) || options[0];
 }
+function setView(name, key, usual) {
+  if (key === usual) STATE.views.delete(name);
+  else STATE.views.set(name, key);
+  writeFragment();
+}
 function viewSelect(name, label, options, usual, changed) {
   // A select whose choice stands in the address; options are {key, title}.
   const shown = viewOf(name, options, usual);
   const list = options.map(({ key, title }) => el("option", { value: key, selected: key === shown.key }, title));
   const select = el("select", { "aria-label": label, "data-view": name }, list);
   select.addEventListener("change", () => {
-    if (select.value === usual) STATE.views.delete(name);
-    else STATE.views.set(name, select.value);
-    writeFragment();
+    setView(name, select.value, usual);
     changed();
     refocus(`select[data-view="${CSS.escape(name)}"]`);
   });

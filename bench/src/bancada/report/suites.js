@@ -65,18 +65,13 @@ function suiteSection(suite, cells) {
   const { facets, varying, fixed } = facetsOf(cells, xName);
   const reference = withSpeed(cells);
   const cases = groups(cells, (c) => c.caseKey);
-  const cost = el("div", { class: "cost" });
-  const show = (chosen) => drawCost(cost, cells, chosen, show);
-  const jump = (chosen) => {
-    show(chosen);
-    focusOn(cost);
-  };
   const several = cases.length > 1 && cases.some((one) => measured(one).length > 1);
   const size = (one) => (xName ? one[0].axes[xName] : 0);
-  show(cases.reduce((a, b) => ((measured(b).length - measured(a).length || size(b) - size(a)) > 0 ? b : a)));
+  const telling = cases.reduce((a, b) => ((measured(b).length - measured(a).length || size(b) - size(a)) > 0 ? b : a));
+  const { box: cost, pick } = costOfOneCase(suite, cells, telling);
   section.append(
     ...[
-      several ? regionMap(suite, cells, facets, xName, jump) : null,
+      several ? regionMap(suite, cells, facets, xName, pick) : null,
       several ? summaryTables(cells) : null,
       crowdLegend(cells),
       panels(cells, facets, xName, fixed, reference),
@@ -209,19 +204,28 @@ function gaps(cells, xName, title = "Not drawn: ") {
   return el("p", { class: "gaps" }, el("b", {}, title), parts.flat(3), ".");
 }
 
-function drawCost(box, cells, chosen, show) {
-  // What each contender costs at one case.
-  forgetCharts(box);
-  const cases = group(cells, (c) => c.caseKey);
+function costOfOneCase(suite, cells, usual) {
+  // What each contender costs at one case, at first the usual one; `pick` shows another.
+  const box = el("div", { class: "cost" });
+  const view = `${suite.id}.case`;
   const name = (c) => [c.case, placeOf(c)].filter(Boolean).join(", ");
-  const options = [...cases].map(([key, [first]]) =>
-    el("option", { value: key, selected: key === chosen[0].caseKey }, name(first)),
-  );
-  const select = el("select", { "aria-label": "case", onchange: () => show(cases.get(select.value)) }, options);
-  const ok = measured(chosen);
-  box.replaceChildren(el("div", { class: "rowhead" }, el("h4", {}, "What it costs, at one case"), select));
-  box.append(...(paretoPair(SUITES.get(chosen[0].suite), chosen) || []));
-  box.append(...[gaps(chosen, ""), pairTable(chosen)].filter(Boolean));
+  const cases = group(cells, name);
+  const options = [...cases.keys()].map((key) => ({ key, title: key }));
+  const first = name(usual[0]);
+  const draw = () => {
+    forgetCharts(box);
+    const chosen = cases.get(viewOf(view, options, first).key);
+    const select = viewSelect(view, "case", options, first, draw);
+    box.replaceChildren(el("div", { class: "rowhead" }, el("h4", {}, "What it costs, at one case"), select));
+    box.append(...[paretoPair(suite, chosen), gaps(chosen, ""), pairTable(chosen)].flat().filter(Boolean));
+  };
+  const pick = ([cell]) => {
+    setView(view, name(cell), first);
+    draw();
+    focusOn(box);
+  };
+  draw();
+  return { box, pick };
 }
 
 function cardCharts() {

@@ -158,14 +158,13 @@ function repaidColumn(cells, reference) {
       .map((c) => [c.caseKey, c]),
   );
   const value = (c) => repaid(c, references.get(c.caseKey));
+  return payingColumn("compiling pays", `calls, against ${reference}`, cells, value, "never: not faster");
+}
+function payingColumn(title, unit, cells, value, never) {
+  // After how many calls or runs something has paid; `never` is said of Infinity. Null where it concerns nobody.
   if (!cells.some((c) => value(c) != null)) return null;
-  const say = (calls) => (calls === Infinity ? "never: not faster" : sayValue(calls));
-  return {
-    title: "compiling pays",
-    unit: `calls, against ${reference}`,
-    value,
-    show: (c) => (value(c) == null ? "" : say(value(c))),
-  };
+  const say = (number) => (number === Infinity ? never : sayValue(number));
+  return { title, unit, value, show: (c) => (value(c) == null ? "" : say(value(c))) };
 }
 
 // What was measured comes first: rows without a figure would fill the first screen of a table.

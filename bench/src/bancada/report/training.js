@@ -153,6 +153,16 @@ function sayContrast(cell, reference, name) {
   const sign = (v) => `${v < 0 ? "−" : "+"}${digits(Math.abs(v), 2)}`;
   return `${said}: ${sign(found.difference)} [${sign(found.low)}, ${sign(found.high)}]`;
 }
+function tuningColumn(cells, reference) {
+  // When tuning has paid: runs to the target until what it took is won back by being there before the reference.
+  const value = (c) => {
+    const found = c["measure.tuning_s"] > 0 && c !== reference ? contrast(c, reference, "seconds_to_target") : null;
+    if (!found) return null; // not both were there in every seed
+    return found.verdict === "better" ? Math.ceil(c["measure.tuning_s"] / -found.difference) : Infinity;
+  };
+  const unit = `runs to the target, against ${reference.label}`;
+  return payingColumn("tuning pays", unit, cells, value, "not shown to be sooner there");
+}
 function outcomeTable(suite, cells) {
   // A row each contender: what it reached, against the reference, when it reached the target, what it cost.
   const ok = measured(cells);
@@ -189,8 +199,9 @@ function outcomeTable(suite, cells) {
       .map(([name, value]) => `${name.slice(6)} ${typeof value === "number" ? digits(value, 2) : value}`)
       .join(", ");
   columns.push({ title: "tuned to", value: hyper, show: hyper });
-  columns.push(number("trials", "measure.tuning_trials", ""), number("tuning", "measure.tuning_s", "s"), STATUS_COLUMN);
-  return sortable(columns, measuredFirst(cells), {
+  columns.push(number("trials", "measure.tuning_trials", ""), number("tuning", "measure.tuning_s", "s"));
+  columns.push(tuningColumn(cells, reference), STATUS_COLUMN);
+  return sortable(columns.filter(Boolean), measuredFirst(cells), {
     caption: "Outcomes; click a row for its samples and command",
     open: showCell,
   });

@@ -93,20 +93,24 @@ def where(suite: SuiteRows, xs: Sequence[Any]) -> str:
     def say(x: Any) -> str:
         return count(x, suite.unit) if suite.unit else f"{suite.x_axis} {plain(x)}".strip()
 
+    def span(first: Any, last: Any) -> str:
+        return f"{say(first).split()[0]} to {say(last)}" if suite.unit else f"{say(first)} to {plain(last)}"
+
     if not suite.x_axis or every == [None]:
         return "In the cases measured"
     if len(xs) == len(every):
         if len(xs) == 1:
             return f"At {say(xs[0])}"
-        axis = "size" if suite.unit else suite.x_axis
-        return f"At every {axis} measured ({plain(xs[0])} to {say(xs[-1]) if suite.unit else plain(xs[-1])})"
+        if suite.unit:
+            return f"At every size measured ({span(xs[0], xs[-1])})"
+        return f"At every {suite.x_axis} measured ({plain(xs[0])} to {plain(xs[-1])})"
     if not all(isinstance(x, (int, float)) for x in every):
         return f"At {suite.x_axis} " + ", ".join(map(str, xs))
     if xs[-1] == every[-1]:
         return f"At {say(xs[0])}" + (" and more" if len(xs) > 1 else "")
     if xs[0] == every[0]:
         return f"Up to {say(xs[-1])}" if len(xs) > 1 else f"At {say(xs[0])}"
-    return f"From {plain(xs[0])} to {say(xs[-1])}" if len(xs) > 1 else f"At {say(xs[0])}"
+    return f"From {span(xs[0], xs[-1])}" if len(xs) > 1 else f"At {say(xs[0])}"
 
 
 @dataclass(frozen=True)
@@ -162,7 +166,9 @@ def with_axis(name: str, value: str) -> str:
 
 
 def count(x: Any, unit: str) -> str:
-    """`1 token`, `2,048 tokens`; `unit` is in the plural."""
+    """`1 token`, `2,048 tokens`, of a `share of the weights` `50% of the weights`; `unit` is in the plural."""
+    if unit.startswith("share of ") and isinstance(x, (int, float)):
+        return f"{100 * x:.3g}% {unit.removeprefix('share ')}"
     return f"{plain(x)} {unit.removesuffix('s') if x == 1 else unit}"
 
 

@@ -19,10 +19,10 @@ EXPANSION = 4
 OUTPUT_FACTOR, GRADIENT_FACTOR, EPSILONS = 2.0, 3.0, 8.0
 
 AXES = (
-    Axis("batch", "b{}", minimum=1, scale="log"),
+    Axis("batch", "b{}", minimum=1, unit="sequences", scale="log"),
     Axis("seq_len", "s{}", minimum=1, unit="tokens", scale="log"),
     Axis("hidden", "h{}", minimum=1, scale="log"),
-    Axis("layers", "l{}", minimum=1, scale="log"),
+    Axis("layers", "l{}", minimum=1, unit="layers", scale="log"),
     Axis("dtype", "{}", str, choices=DTYPES),
 )
 DEFAULTS: dict[str, Scalar] = {"batch": 4, "seq_len": 256, "hidden": 128, "layers": 8, "dtype": "fp32"}
