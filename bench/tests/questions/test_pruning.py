@@ -35,7 +35,7 @@ def test_what_is_cut_out_saves_and_what_is_masked_does_not() -> None:
         "are they less (2.7 MiB); sliced holds 2.25 MiB and leaves out the products as well; what says where the zeros "
         "are costs bytes of its own: mask keeps 5.62 MiB."
     )
-    assert found.open.endswith("only 50% of them were kept here")
+    assert found.open.endswith("only 50% of them were kept here.")
 
 
 @pytest.mark.parametrize("form", [(0.4, 1.0), (1.0, 0.5), (0.98, 0.5)], ids=["as large", "as slow", "nothing shown"])

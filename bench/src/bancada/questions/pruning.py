@@ -145,7 +145,7 @@ def _open(suite: SuiteRows) -> str:
     keeps = {float(axes[AXIS]) for axes in suite.axes.values()}
     if len(keeps) > 1:
         return ""
-    return f"how few weights must stay before another form pays: only {share(keeps.pop())} of them were kept here"
+    return f"How few weights must stay before another form pays: only {share(keeps.pop())} of them were kept here."
 
 
 def _chart(suite: SuiteRows, told: Sequence[Form], best: Form, zeros: str) -> Chart:
