@@ -68,6 +68,12 @@ def test_what_holds_at_the_other_sizes(below: tuple[float, float], noise: float,
     assert verdict.clauses[0].endswith(f". {said}")
 
 
+def test_where_one_of_ours_may_be_fastest_nobody_says_that_none_is() -> None:
+    last = {noise: sized({64: 2.0, 128: 1.02}, noise).clauses[-1] for noise in (0.005, 0.1)}
+    assert last == {0.005: "Nothing of ours is fastest here.", 0.1: "Nothing of ours is shown to be fastest here."}
+    assert sized({64: 2.0, 128: 1.0}).clauses[-1] == "Nothing of ours is shown to be fastest here."  # level at 128
+
+
 def test_a_winner_that_changes_often_is_named_at_the_largest_size_alone() -> None:
     verdict = sized({64: 0.5, 128: 2.0, 256: 0.5, 512: 2.0})
     assert verdict.headline == "Fastest: it changes with size; at width 512, plain"

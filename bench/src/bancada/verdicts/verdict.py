@@ -134,8 +134,17 @@ def _kind_of(suite: SuiteRows, ours: str) -> Kind:
 def _clauses(suite: SuiteRows, champions: Sequence[regions.Champion], kind: Kind) -> tuple[str, ...]:
     said = [text for champion in champions for text in _champion(*champion)]
     said[MOST_CLAUSES:] = below(len(said) - MOST_CLAUSES)
-    last = {"peer wins": ("Nothing of ours is fastest here.",), "only ours": ("Only ours were measured here.",)}
-    return (*said, *last.get(kind, ()))
+    return (*said, *_last(suite, kind))
+
+
+def _last(suite: SuiteRows, kind: Kind) -> list[str]:
+    """What no clause says: that none of ours is fastest, or not for certain; that nobody else was measured."""
+    if kind == "only ours":
+        return ["Only ours were measured here."]
+    if kind != "peer wins":
+        return []
+    ahead = any(suite.entrants[one].ours for x in suite.xs() for one in regions.holders(suite, x))
+    return [f"Nothing of ours is {'shown to be ' if ahead else ''}fastest here."]
 
 
 def _champion(part: regions.Part, ours: str) -> Iterator[str]:
