@@ -199,8 +199,9 @@ function outcomeTable(suite, cells) {
       .map(([name, value]) => `${name.slice(6)} ${typeof value === "number" ? digits(value, 2) : value}`)
       .join(", ");
   columns.push({ title: "tuned to", value: hyper, show: hyper });
-  columns.push(number("trials", "measure.tuning_trials", ""), number("tuning", "measure.tuning_s", "s"));
-  columns.push(tuningColumn(cells, reference), STATUS_COLUMN);
+  const trials = (c) => c["measure.tuning_trials"];
+  columns.push({ title: "trials", value: trials, show: (c) => String(trials(c) ?? "") });
+  columns.push(number("tuning", "measure.tuning_s", "s"), tuningColumn(cells, reference), STATUS_COLUMN);
   return sortable(columns.filter(Boolean), measuredFirst(cells), {
     caption: "Outcomes; click a row for its samples and command",
     open: showCell,

@@ -18,7 +18,7 @@ from bancada.suite import Axis, Case, Contender, KernelSuite, Run, Scalar, Techn
 
 CLASSES, IGNORED = 256, -100
 AXES = (
-    Axis("micro_batches", "m{}", minimum=1, scale="log"),
+    Axis("micro_batches", "m{}", minimum=1, unit="micro-batches", scale="log"),
     Axis("tokens", "t{}", minimum=1, unit="tokens", scale="log"),
     Axis("width", "w{}", minimum=1, scale="log"),
     Axis("lengths", "{}", str, choices=("equal", "unequal")),

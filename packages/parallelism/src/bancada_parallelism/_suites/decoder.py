@@ -30,7 +30,7 @@ AXES = (
     Axis("seq_len", "s{}", minimum=1, unit="tokens", scale="log"),
     Axis("hidden", "h{}", minimum=HEAD, scale="log"),
     Axis("layers", "l{}", minimum=1, unit="layers", scale="log"),
-    Axis("micro_batches", "m{}", minimum=1, scale="log"),
+    Axis("micro_batches", "m{}", minimum=1, unit="micro-batches", scale="log"),
     Axis("dtype", "{}", str, choices=tuple(LIMITS)),
 )
 DEFAULTS: dict[str, Scalar] = {
