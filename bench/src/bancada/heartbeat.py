@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 NAME = ".current"
-_SIZE = 1024  # one write of a fixed size: a reader never sees half a record
+_SIZE = 1024
 
 
 @dataclass(frozen=True)
@@ -34,11 +34,14 @@ class Heartbeat:
 
     def __init__(self, run_dir: Path) -> None:
         self._descriptor = os.open(run_dir / NAME, os.O_RDWR | os.O_CREAT, 0o644)
+        self._size = _SIZE
 
     def beat(self, step: str, limit_s: float, suite: str = "", case: str = "", contender: str = "") -> None:
         """Says what begins now and how long it may take."""
         record = Current(suite, case, contender, step, time.monotonic(), limit_s)
-        os.pwrite(self._descriptor, json.dumps(asdict(record)).encode().ljust(_SIZE), 0)
+        text = json.dumps(asdict(record)).encode()
+        self._size = max(self._size, len(text))  # one write over all of the one before: nothing of that is left
+        os.pwrite(self._descriptor, text.ljust(self._size), 0)
 
     def close(self) -> None:
         """Closes the file."""

@@ -184,7 +184,8 @@ def exit_status(code: int) -> tuple[str, str]:
         return "crashed", f"ended by itself with exit status {code}"
     if -code == signal.SIGKILL:
         return "out_of_memory", f"was killed by the system (SIGKILL; {memory_bytes() / 2**30:.0f} GiB of memory here)"
-    return "crashed", f"died of {signal.Signals(-code).name}"
+    named = {one.value: one.name for one in signal.Signals}
+    return "crashed", f"died of {named.get(-code, f'signal {-code}')}"
 
 
 def left(job: Job, planned: Sequence[Planned]) -> list[tuple[Planned, str]]:
