@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bancada.questions.declare import Answer, Chart, Point, Question
-from bancada.questions.evidence import Evidence, Slice, both, figures, row_ids, slices, turning
-from bancada.questions.words import label, ratio, sentence
+from bancada.questions.evidence import Evidence, figures, row_ids, slices
+from bancada.questions.words import by_size, label, place, ratio, sentence
 from bancada.rows import Row
 from bancada.verdicts import regions
 from bancada.verdicts.clauses import share
-from bancada.verdicts.comparisons import Comparison, SuiteRows
+from bancada.verdicts.comparisons import Comparison, Outcome, SuiteRows
 from bancada.verdicts.figures import SAME, say_bytes
 
 SUITE, AXIS = "compression.pruned", "keep"
@@ -30,9 +30,9 @@ class Form:
     size: float
 
     @property
-    def saves(self) -> bool:
-        """Whether it is smaller, and faster for certain."""
-        return self.size < 1 - SAME and self.found.outcome == "faster"
+    def outcome(self) -> Outcome:
+        """Of a form that is smaller what its time says; one that is not saves nothing, however fast."""
+        return self.found.outcome if self.size < 1 - SAME else "slower"
 
 
 def answer(evidence: Evidence) -> Answer | None:
@@ -45,21 +45,25 @@ def answer(evidence: Evidence) -> Answer | None:
     if not forms:
         return None
     told = _told(forms)
-    saving = [form for form in told if form.saves]
-    rest = [form for form in told if not form.saves]
-    name = label(suite, zeros)
+    saving = [form for form in told if form.outcome == "faster"]
+    rest = [form for form in told if form.outcome != "faster"]
+    undecided = any(form.outcome == "open" for form in rest)
     name = label(suite, zeros)
     if saving:
-        start = "Because zeros are stored and multiplied like any number. What saves is another form: "
-        others = f". The rest do not: {_listed(suite, rest)}" if rest else ""
-        text = f"{start}{_listed(suite, saving, name)}{others}"
+        text = (
+            "Because zeros are stored and multiplied like any number. What saves is another form: "
+            f"{_listed(suite, saving, name)}"
+        )
+        if rest:
+            text += f". The rest {'are not shown to' if undecided else 'do not'}: {_listed(suite, rest)}"
     else:
-        text = f"No form here is both smaller and faster than {name}: {_listed(suite, rest, name)}"
+        shown = "is shown to be" if undecided else "is"
+        text = f"No form here {shown} both smaller and faster than {name}: {_listed(suite, rest, name)}"
     rows = dict.fromkeys(row for one in forms for row in row_ids(suite, [one.case], [one.contender, zeros]))
     best = (saving or rest)[0]
+    turns = [said for one in told if (said := _turns(suite, one.contender, zeros))]
     return Answer(
-        sentence(text), _why(suite, best, zeros), tuple(rows), _chart(suite, told, best, zeros),
-        "; ".join(_turns(suite, one.contender, zeros) for one in told if _several(suite, one.contender, zeros)),
+        sentence(text), _why(suite, best, zeros), tuple(rows), _chart(suite, told, best, zeros), "; ".join(turns),
         _open(suite),
     )  # fmt: skip
 
@@ -77,7 +81,7 @@ def _told(forms: Sequence[Form]) -> list[Form]:
     """Of each contender the case where it does best, those that save first, then by time."""
 
     def order(form: Form) -> tuple[bool, float]:
-        return (not form.saves, form.found.ratio)
+        return (form.outcome != "faster", form.found.ratio)
 
     best: dict[str, Form] = {}
     for form in sorted(forms, key=order):
@@ -92,25 +96,26 @@ def _listed(suite: SuiteRows, forms: Sequence[Form], name: str = "") -> str:
     for one in forms:
         size = share(one.size)
         bytes_ = words[1].removeprefix(" of") if size.endswith("x") else words[1]
-        said.append(f"{label(suite, one.contender)} {ratio(one.found)}{words[0]} and {size}{bytes_}")
+        who = f"{label(suite, one.contender)}{place(suite, one.case)}"
+        said.append(f"{who} {ratio(one.found)}{words[0]} and {size}{bytes_}")
         words = ["", ""]
     return ", ".join(said)
 
 
 def _why(suite: SuiteRows, best: Form, zeros: str) -> str:
     """What the zeros take, beside what the block would take with none; and what is done in the form that does best."""
-    row, mine = suite.cells[best.case][zeros], suite.cells[best.case][best.contender]
-    axes, parts = suite.axes[best.case], []
-    kept = float(row[BYTES])
-    whole = 2 * int(axes["features"]) * int(axes["hidden"]) * WIDTHS[str(axes["dtype"])]
+    row, axes, parts = suite.cells[best.case][zeros], suite.axes[best.case], []
+    kept, width = float(row[BYTES]), WIDTHS.get(axes["dtype"])
+    whole = 2 * int(axes["features"]) * int(axes["hidden"]) * width if width else 0
     if abs(kept - whole) <= SAME * whole:
-        gone = f"with {GONE[str(axes['pattern'])].format(share(1 - float(axes[AXIS])))} gone"
+        gone = GONE.get(axes["pattern"], "{} of the weights").format(share(1 - float(axes[AXIS])))
         zipped = f", and only zipped are they less ({say_bytes(float(row[ZIPPED]))})" if _zips(row) else ""
-        parts.append(f"{gone}, zeros in place of them still take {say_bytes(kept)}, as if nothing were{zipped}")
-    if best.saves:
         parts.append(
-            f"{label(suite, best.contender)} holds {say_bytes(float(mine[BYTES]))} and leaves out the products as well"
+            f"with {gone} gone, zeros in place of them still take {say_bytes(kept)}, as if nothing were{zipped}"
         )
+    if best.outcome == "faster":
+        held = say_bytes(float(suite.cells[best.case][best.contender][BYTES]))
+        parts.append(f"{label(suite, best.contender)} holds {held} and leaves out the products as well")
     heavy = [one for one in suite.ok(best.case) if float(suite.cells[best.case][one].get(BYTES, 0)) > kept * (1 + SAME)]
     if heavy:
         most = max(heavy, key=lambda one: float(suite.cells[best.case][one][BYTES]))
@@ -123,21 +128,17 @@ def _zips(row: Row) -> bool:
     return 0 < float(row.get(ZIPPED, 0)) < (1 - SAME) * float(row[BYTES])
 
 
-def _several(suite: SuiteRows, one: str, zeros: str) -> bool:
-    return any(len(both(suite, group, one, zeros)) > 1 for group in slices(suite, AXIS))
-
-
 def _turns(suite: SuiteRows, one: str, zeros: str) -> str:
-    """From which share of the weights on a form saves, of the pattern with most of them measured."""
-    group: Slice = max((both(suite, found, one, zeros) for found in slices(suite, AXIS)), key=len)
-    pairs = [(keep, form.saves) for keep, case in group.items() if (form := _form(suite, case, one, zeros))]
-    before, start = turning([(keep, "faster" if saves else "slower") for keep, saves in reversed(pairs)], "faster")
-    fewest, most = (share(float(keep)) for keep in (pairs[0][0], pairs[-1][0]))
-    if start is None:
-        return f"{label(suite, one)}: saves nowhere, from {fewest} to {most} of the weights kept"
-    if before is None:
-        return f"{label(suite, one)}: saves all the way from {fewest} to {most} of the weights kept"
-    return f"{label(suite, one)}: saves with {share(float(start))} of the weights kept, not yet with {share(before)}"
+    """With which shares of the weights a form saves, of the cases with most of them; '' where it ran with one."""
+    groups = [
+        [form for case in group.values() if (form := _form(suite, case, one, zeros))] for group in slices(suite, AXIS)
+    ]
+    forms = max(groups, key=len)
+    if len(forms) < 2:
+        return ""
+    said = [(share(float(suite.axes[form.case][AXIS])), form.outcome) for form in forms]
+    words = (f"{verb} with" for verb in ("saves", "saves nothing", "is not decided"))
+    return f"{label(suite, one)}{place(suite, forms[0].case, AXIS)}: {by_size(said, *words)} of the weights kept"
 
 
 def _open(suite: SuiteRows) -> str:

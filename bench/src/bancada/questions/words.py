@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from bancada.verdicts.clauses import interval, portion
-from bancada.verdicts.comparisons import Comparison, Contrast, SuiteRows, geometric_mean
+from bancada.verdicts.comparisons import Comparison, Contrast, Outcome, SuiteRows, geometric_mean
 from bancada.verdicts.outcomes import difference, level, spread
-from bancada.verdicts.regions import count
+from bancada.verdicts.regions import count, with_axis, word
 
-__all__ = ["any_of", "count", "label", "loss_of", "number", "portion", "ratio", "sentence", "turn"]
+__all__ = [
+    "any_of", "by_size", "count", "label", "loss_of", "number", "place", "portion", "ratio", "sentence", "turn",
+]  # fmt: skip
 
 
 def ratio(found: Comparison) -> str:
@@ -40,6 +43,24 @@ def loss_of(found: Contrast, mine: str, other: str, size: float) -> str:
 def label(suite: SuiteRows, contender: str) -> str:
     """What a person reads for a contender."""
     return suite.entrants[contender].label
+
+
+def place(suite: SuiteRows, case: str, axis: str = "") -> str:
+    """` (pattern neurons, keep 0.02)`: what tells a case from the suite's others, `axis` apart; '' if nothing does."""
+    told = [
+        with_axis(name, word(value))
+        for name, value in suite.axes[case].items()
+        if name != axis and any(axes.get(name) != value for axes in suite.axes.values())
+    ]
+    return f" ({', '.join(told)})" if told else ""
+
+
+def by_size(said: Iterable[tuple[str, Outcome]], faster: str, not_faster: str, undecided: str) -> str:
+    """`faster at 1 token, not faster at 16 tokens and 64 tokens, not decided at 256 tokens`: sizes by what is said."""
+    sizes: dict[str, list[str]] = {faster: [], not_faster: [], undecided: []}
+    for size, outcome in said:
+        sizes[{"faster": faster, "open": undecided}.get(outcome, not_faster)].append(size)
+    return ", ".join(f"{words} {any_of(found, len(found))}" for words, found in sizes.items() if found)
 
 
 def turn(before: Any, start: Any, unit: str, says: str, never: str) -> str:
