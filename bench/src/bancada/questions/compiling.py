@@ -13,15 +13,16 @@ from bancada.rows import Row
 from bancada.verdicts import regions
 from bancada.verdicts.comparisons import Comparison, SuiteRows
 from bancada.verdicts.figures import say_time
+from bancada.verdicts.regions import lower
 
-MOST = 3
+MOST, FIRST = 3, "first_call_s"
 
 
 @dataclass(frozen=True)
 class Paid:
     """One contender that compiles, at one case: calls until it has paid, with the interval of the saving.
 
-    `calls` is None where a call saves nothing for certain; `high` is infinite where it may save next to nothing.
+    `calls` is None where no call is certain to save anything.
     """
 
     suite: SuiteRows
@@ -37,7 +38,7 @@ class Paid:
 
 def _start(row: Row) -> float:
     """Seconds until a first result is there."""
-    return float(row.get("build_s", 0.0)) + float(row.get("first_call_s", 0.0))
+    return float(row.get("build_s", 0.0)) + float(row[FIRST])
 
 
 def _plain(suite: SuiteRows, case: str, one: str, compiling: set[str]) -> str:
@@ -55,10 +56,12 @@ def paid(suite: SuiteRows, case: str, one: str, compiling: set[str]) -> Paid | N
     """What compiling costs a contender at a case, and what a call then saves; None where nothing is beside it."""
     plain, row = _plain(suite, case, one, compiling), suite.cells[case][one]
     found = suite.compare(case, one, plain) if plain else None
-    if found is None or "first_call_s" not in row:
+    others = [suite.cells[case][other] for other in suite.ok(case) if other not in compiling]
+    starts = [_start(other) for other in others if FIRST in other]
+    if found is None or FIRST not in row or not starts:
         return None
     # The least of the others' starts: the first to import a library pays for all of them.
-    usual = min(_start(suite.cells[case][other]) for other in suite.ok(case) if other not in compiling)
+    usual = min(starts)
     extra, call = max(0.0, _start(row) - usual), float(suite.cells[case][plain]["time_s"])
     if found.outcome != "faster":
         return Paid(suite, case, one, plain, extra, found, None)
@@ -76,7 +79,7 @@ def answer(evidence: Evidence) -> Answer | None:
     for one in every:
         by_contender.setdefault((one.suite.id, one.contender), []).append(one)
     ordered = sorted(
-        by_contender.values(), key=lambda group: (-sum(one.calls is not None for one in group), _first(group))
+        by_contender.values(), key=lambda group: (-sum(one.calls is not None for one in group), _calls(_best(group)))
     )
     winning = [group for group in ordered if any(one.calls is not None for one in group)]
     said = [_said(group) for group in ordered[:MOST]]
@@ -84,7 +87,8 @@ def answer(evidence: Evidence) -> Answer | None:
         said.append(
             f"{count(len(ordered) - MOST, 'more')} {'are' if len(ordered) - MOST > 1 else 'is'} in the sections below"
         )
-    start = "" if winning else "Never in this run: "
+    never = all(one.found.outcome == "slower" for one in every)
+    start = "" if winning else "Never in this run: " if never else "Not shown in this run: "
     best = _best(winning[0] if winning else ordered[0])
     text = sentence(start + "; ".join(said)) + _without(best, evidence.compiles)
     rows = tuple(dict.fromkeys(
@@ -99,32 +103,30 @@ def _of(suite: SuiteRows, compiles: Iterable[tuple[str, str]]) -> list[Paid]:
     return [one for one in found if one is not None]
 
 
-def _first(group: Sequence[Paid]) -> float:
-    return min((one.calls for one in group if one.calls is not None), default=float("inf"))
-
-
 def _best(group: Sequence[Paid]) -> Paid:
-    return min(group, key=lambda one: one.calls if one.calls is not None else float("inf"))
+    return min(group, key=_calls)
 
 
 def _said(group: Sequence[Paid]) -> str:
     """`FlexAttention pays after 43 to 900 calls (in 1 of 5 cases never)`."""
-    name, calls = label(group[0].suite, group[0].contender), [one for one in group if one.calls is not None]
-    title = group[0].suite.title.lower() if group[0].suite.family not in name.lower() else ""
-    place = f" ({title})" if title else ""
+    suite, calls = group[0].suite, [one for one in group if one.calls is not None]
+    name = f"{label(suite, group[0].contender)} ({lower(suite.title)})"
     if not calls:
         found = group[0].found
         word = "never pays" if all(one.found.outcome == "slower" for one in group) else "is not shown to pay"
-        return f"{name}{place} {word}: it takes {ratio(found)} the time of {label(group[0].suite, group[0].plain)}"
+        return f"{name} {word}: it takes {ratio(found)} the time of {label(suite, group[0].plain)}{_at(group[0])}"
     least, most = min(calls, key=_calls), max(calls, key=_calls)
-    if _calls(most) <= 1:
-        return f"{name}{place} starts as soon as what compiles nothing here, and pays from its first call"
-    span = _whole(least)
-    if _ceil(_calls(least)) != _ceil(_calls(most)):
-        span = f"{_ceil(_calls(least)):,} to {_ceil(_calls(most)):,} calls by case"
+    span = f"pays after {_whole(least)}"
+    if not most.extra_s:
+        span = "starts as soon as what compiles nothing, and pays from its first call"
+    elif _ceil(_calls(least)) != _ceil(_calls(most)):
+        span = f"pays after {_ceil(_calls(least)):,} to {_ceil(_calls(most)):,} calls by case"
     without = len(group) - len(calls)
-    never = f" (in {without} of {len(group)} cases no saving is shown)" if without else ""
-    return f"{name}{place} pays after {span}{never}"
+    return f"{name} {span}" + (f" (in {without} of {len(group)} cases no saving is shown)" if without else "")
+
+
+def _at(one: Paid) -> str:
+    return f" at {one.case}" if len(one.suite.cells) > 1 else ""
 
 
 def _ceil(calls: float) -> int:
@@ -155,16 +157,16 @@ def _without(best: Paid, compiles: Iterable[tuple[str, str]]) -> str:
 
 def _why(best: Paid) -> str:
     row, plain = best.suite.cells[best.case][best.contender], best.suite.cells[best.case][best.plain]
-    saved = float(plain["time_s"]) - float(row["time_s"])
-    text = (
-        f"At {best.case} {label(best.suite, best.contender)} needs {say_time(_start(row))} until its first result, "
-        f"{say_time(best.extra_s)} more than what does not compile; "
+    text = f"At {best.case} {label(best.suite, best.contender)} needs {say_time(_start(row))} until its first result, "
+    text += (
+        f"{say_time(best.extra_s)} more than what does not compile; " if best.extra_s else "no more than the others; "
     )
+    usual = float(plain["time_s"])
     if best.calls is None:
-        return text + f"a call then takes {say_time(float(row['time_s']))} against {say_time(float(plain['time_s']))}."
+        return text + f"a call then takes {say_time(float(row['time_s']))} against {say_time(usual)}."
     return text + (
-        f"a call then saves {say_time(saved)} of {label(best.suite, best.plain)}'s {say_time(float(plain['time_s']))}. "
-        "A compiler's cache left by an earlier run shortens the first call."
+        f"a call then saves {say_time(usual * (1 - best.found.ratio))} of {label(best.suite, best.plain)}'s "
+        f"{say_time(usual)}. A compiler's cache left by an earlier run shortens the first call."
     )
 
 
@@ -172,8 +174,8 @@ def _turns(group: Sequence[Paid]) -> str:
     best = _best(group)
     if best.calls is None:
         return "nowhere in the cases measured: no number of calls wins back what is slower, or not told apart"
-    name = label(best.suite, best.contender)
-    return f"at {_whole(best)} of {name} at {best.case}"
+    when = _whole(best) if best.extra_s else "the first call"
+    return f"at {when} of {label(best.suite, best.contender)} at {best.case}"
 
 
 def _chart(winning: Sequence[Sequence[Paid]]) -> Chart | None:
@@ -188,7 +190,7 @@ def _chart(winning: Sequence[Sequence[Paid]]) -> Chart | None:
         Point(str(suite.cells[case][one]["row_id"]), found.calls, found.low, found.high, x=x)
         for x, case in group.items()
         for one in dict.fromkeys(name for name, _ in keep)
-        if (found := keep.get((one, case))) is not None and found.calls is not None
+        if (found := keep.get((one, case))) is not None and found.calls
     ]
     title = "Calls until compiling has paid (fewer is better)"
     return Chart("lines", title, tuple(points), unit="calls", axis=suite.x_axis) if points else None
