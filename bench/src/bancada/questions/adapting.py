@@ -5,6 +5,7 @@ from __future__ import annotations
 from bancada.questions.declare import Answer, Chart, Point, Question
 from bancada.questions.evidence import Evidence, row_ids
 from bancada.questions.words import any_of, label, loss_of, ratio, sentence
+from bancada.rows import Row
 from bancada.verdicts import regions
 from bancada.verdicts.comparisons import SuiteRows
 from bancada.verdicts.outcomes import level
@@ -51,11 +52,11 @@ def forgets(evidence: Evidence) -> Answer | None:
                   _dearest(suite, case, known))  # fmt: skip
 
 
-def _word(row: dict[str, object]) -> str:
+def _word(row: Row) -> str:
     low, high = row.get(f"measure.{FORGETTING}.low"), row.get(f"measure.{FORGETTING}.high")
-    if isinstance(low, float) and isinstance(high, float):
-        return "Yes" if low > 0 else "No" if high < 0 else "Not decided"
-    return "One seed only, so not decided"
+    if low is None or high is None:
+        return "One seed only, so not decided"
+    return "Yes" if low > 0 else "No" if high < 0 else "Not decided"
 
 
 def _forgotten(suite: SuiteRows, case: str, full: str, others: list[str]) -> tuple[list[str], list[str]]:
@@ -100,7 +101,7 @@ def _forgets_why(suite: SuiteRows, case: str, full: str, lora: str) -> str:
         if f"measure.{TRAINED}" not in row:
             return ""
         each = _cost(suite, case, one)
-        cost = f", and pays {each:.2f} nats on the old text for each it gains" if each is not None else ""
+        cost = f", and pays {each:.2f} nats on the old text for each it gains" if each and each > 0 else ""
         parts.append(f"{label(suite, one)} trains {row[f'measure.{TRAINED}']:.3g}% of the parameters{cost}")
     return sentence("; ".join(parts))
 
@@ -118,7 +119,8 @@ def _dearest(suite: SuiteRows, case: str, known: list[str]) -> str:
         return ""
     least, most = min(costs, key=costs.__getitem__), max(costs, key=costs.__getitem__)
     said = [f"{label(suite, one)} ({costs[one]:.2f} nats lost a nat gained)" for one in (least, most)]
-    return f"with what is trained: {said[0]} pays least and {said[1]} most"
+    those = "of those that gain, " if len(costs) < len(known) else ""
+    return f"with what is trained: {those}{said[0]} pays least and {said[1]} most"
 
 
 def distilled(evidence: Evidence) -> Answer | None:
@@ -132,8 +134,9 @@ def distilled(evidence: Evidence) -> Answer | None:
     texts: list[str] = []
     turns: list[str] = []
     ids: tuple[str, ...] = ()
+    dearer = False
     for case in cases:
-        mine = next((one for one in suite.ok(case) if suite.entrants[one].ours), suite.ok(case)[-1])
+        mine = max((one for one in suite.ok(case) if one != alone), key=lambda one: suite.entrants[one].ours)
         found, times = suite.contrasts.get((case, LOSS, mine, alone)), suite.compare(case, mine, alone)
         if found is None or times is None:
             continue
@@ -147,13 +150,13 @@ def distilled(evidence: Evidence) -> Answer | None:
             f"{loss_of(found, f'the one {label(suite, mine)}', f'the one {label(suite, alone)}', size)}"
         )
         turns.append(f"an update takes {ratio(times)} the time of one alone{_start(suite, case)}")
+        dearer |= times.outcome == "slower"
         ids = (*ids, *row_ids(suite, [case], [mine, alone]))
     if not texts:
         return None
-    why = (
-        f"The teacher runs forward too, and {'; '.join(turns)}. At equal time the one trained alone would have as many "
-        "times the updates, which it did not get here."
-    )
+    why = f"The teacher runs forward too, and {'; '.join(turns)}."
+    if dearer:
+        why += " At equal time the one trained alone would have as many times the updates, which it did not get here."
     first = row_ids(suite, cases[:1], [alone, *(one for one in suite.ok(cases[0]) if one != alone)])
     chart = Chart("curves", "Loss on held-out text against updates", tuple(map(Point, first)), axis="updates")
     return Answer(sentence(". ".join(texts)), why, ids, chart)

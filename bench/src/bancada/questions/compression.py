@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from bancada.questions.charts import times_against
 from bancada.questions.declare import Answer, Chart, Question
-from bancada.questions.evidence import Evidence, Slice, both, figures, row_ids, slices, turning
-from bancada.questions.words import count, label, sentence
+from bancada.questions.evidence import Evidence, Slice, both, figures, row_ids, slices
+from bancada.questions.words import by_size, count, label, sentence
 from bancada.verdicts import regions
-from bancada.verdicts.clauses import against_words, share
+from bancada.verdicts.clauses import against_words, share, times
 from bancada.verdicts.comparisons import Outcome, SuiteRows, in_order
 from bancada.verdicts.figures import say_bytes
 
 SUITE, AXIS, UNIT = "compression.speed", "tokens", "tokens"
 DENSE, ASKED = "dense-linear", (8, 4)
-AMPLE = 2.0
-"""A call that holds more than this many times what the dense one holds makes a copy of the weights."""
+COPIED = 0.95
+"""A call that holds as much more than the dense one as this share of the dense weight makes a copy of it."""
 
 
 def answer(evidence: Evidence) -> Answer | None:
@@ -27,13 +27,19 @@ def answer(evidence: Evidence) -> Answer | None:
     if not found:
         return None
     texts = [_said(suite, bits, group, mine, plain) for bits, group, mine in found]
-    faster = any(_outcomes(suite, group, mine, plain).count("faster") for _, group, mine in found)
-    every = all(set(_outcomes(suite, group, mine, plain)) == {"faster"} for _, group, mine in found)
-    start = "Yes, here: " if every else "It depends on the tokens and the bits: " if faster else "Not here: "
+    outcomes = {outcome for _, group, mine in found for _, outcome in _outcomes(suite, group, mine, plain)}
+    start = "It depends on the tokens and the bits: "
+    if "faster" not in outcomes:
+        start = "Not shown here: " if "open" in outcomes else "Not here: "
+    elif outcomes <= {"faster", "open"}:
+        start = "Yes, where it is decided: " if "open" in outcomes else "Yes, here: "
     text = sentence(start + "; ".join(texts))
     cases = [case for _, group, _ in found for case in group.values()]
     names = [mine for _, _, mine in found]
-    turns = "; ".join(_turns(suite, bits, group, mine, plain) for bits, group, mine in found)
+    words = ("faster at", "not faster at", "not decided at")
+    turns = "; ".join(
+        f"{bits} bits: {by_size(_outcomes(suite, group, mine, plain), *words)}" for bits, group, mine in found
+    )
     return Answer(
         text, _why(suite, *found[-1][1:], plain), row_ids(suite, cases, [*names, plain]),
         _chart(suite, found[-2:], plain), turns,
@@ -62,9 +68,9 @@ def _best(suite: SuiteRows, bits: int, plain: str) -> Best | None:
     return (bits, both(suite, group, mine, plain), mine) if mine else None
 
 
-def _outcomes(suite: SuiteRows, group: Slice, mine: str, plain: str) -> list[Outcome]:
-    found = (suite.compare(case, mine, plain) for case in group.values())
-    return [one.outcome for one in found if one is not None]
+def _outcomes(suite: SuiteRows, group: Slice, mine: str, plain: str) -> list[tuple[str, Outcome]]:
+    found = ((x, suite.compare(case, mine, plain)) for x, case in group.items())
+    return [(count(x, UNIT), one.outcome) for x, one in found if one is not None]
 
 
 def _said(suite: SuiteRows, bits: int, group: Slice, mine: str, plain: str) -> str:
@@ -72,20 +78,6 @@ def _said(suite: SuiteRows, bits: int, group: Slice, mine: str, plain: str) -> s
     ends = list(dict.fromkeys((next(iter(group)), list(group)[-1])))
     said = [f"{against_words(suite, mine, plain, [group[x]])} at {count(x, UNIT)}" for x in ends]
     return f"the fastest with {bits} bits, {label(suite, mine)}, {', and '.join(said)}"
-
-
-def _turns(suite: SuiteRows, bits: int, group: Slice, mine: str, plain: str) -> str:
-    """Up to how many tokens it is faster."""
-    pairs = [(x, found.outcome) for x, case in group.items() if (found := suite.compare(case, mine, plain)) is not None]
-    before, start = turning(reversed(pairs), "faster")  # from many tokens to few
-    first, last = (count(x, UNIT) for x in (next(iter(group)), list(group)[-1]))
-    if len(group) == 1:
-        return f"{bits} bits: {'not faster' if start is None else 'faster'} at {first}, the one size measured"
-    if start is None:
-        return f"{bits} bits: nowhere, not faster from {first} to {last}"
-    if before is None:
-        return f"{bits} bits: nowhere, faster all the way from {first} to {last}"
-    return f"{bits} bits: faster up to {count(start, UNIT)}, no longer at {count(before, UNIT)}"
 
 
 def _why(suite: SuiteRows, group: Slice, mine: str, plain: str) -> str:
@@ -98,18 +90,20 @@ def _why(suite: SuiteRows, group: Slice, mine: str, plain: str) -> str:
         parts.append(f"of the bytes of the dense weights {label(suite, mine)} keeps {share(kept[0] / kept[1])} "
                      f"({say_bytes(kept[0])}), and does the same multiplications")  # fmt: skip
     shares = figures([suite.cells[group[x]][plain] for x in (few, many)], "compute_share")
-    if few != many and shares:
+    if len(shares) == 2 and shares[0] < shares[1]:
         parts.append(
             f"the dense product reaches {shares[0]:.0%} of this machine's arithmetic at {count(few, UNIT)}, where "
-            f"fewer bytes can help, and {shares[1]:.0%} at {count(many, UNIT)}, where they cannot"
+            f"fewer bytes can help, and {shares[1]:.0%} at {count(many, UNIT)}, where they help less"
         )
-    held, plainly = float(row.get("peak_bytes", 0)), float(dense.get("peak_bytes", 0))
-    if held > AMPLE * plainly and kept:
-        part = held / kept[1]
-        whole = "as much as the whole dense weight" if part >= 1 else f"{share(part)} of the dense weight"
-        parts.append(f"a call holds {say_bytes(held)} beside its inputs, {whole}: the weights are unpacked before they "
-                     "are multiplied, which moves bytes instead of saving them")  # fmt: skip
-    elif held:
+    held = float(row.get("peak_bytes", 0))
+    part = (held - float(dense.get("peak_bytes", 0))) / kept[1] if kept else 0.0
+    if part >= COPIED:
+        whole = "as much as" if part < 1.05 else times(part)
+        parts.append(
+            f"a call holds {say_bytes(held)} beside its inputs, {whole} the whole dense weight: the weights are "
+            "unpacked before they are multiplied, which moves bytes instead of saving them"
+        )
+    elif held and kept:
         parts.append(f"a call holds {say_bytes(held)} beside its inputs: the weights are never unpacked whole")
     return sentence("; ".join(parts)) if parts else ""
 
