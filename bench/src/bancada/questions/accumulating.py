@@ -53,7 +53,8 @@ def _said(suite: SuiteRows, off: dict[str, float], plain: str) -> str:
     parts = []
     if same:
         each = " and ".join(f"{label(suite, one)} ({off[one]:.1e} of its norm)" for one in same)
-        parts.append(f"with unequal numbers of tokens, {each} gives the gradient of {label(suite, plain)}")
+        gives = "gives" if len(same) == 1 else "give"
+        parts.append(f"with unequal numbers of tokens, {each} {gives} the gradient of {label(suite, plain)}")
     if other:
         each = " and ".join(f"{label(suite, one)} is {_distance(off[one])} of its norm away" for one in other)
         parts.append(each if same else f"with unequal numbers of tokens, {each} from {label(suite, plain)}")
@@ -73,7 +74,7 @@ def _why(suite: SuiteRows, case: str, plain: str) -> str:
         rows = suite.cells[case]
         memory = figures([rows[one] for one in (ours, plain)], "peak_bytes")
         held = f" and holds {portion(memory[0] / memory[1], 'its memory')}" if memory else ""
-        text += f". {label(suite, ours)} {against_words(suite, ours, plain, [case])}{held}"
+        text += ". " + sentence(f"{label(suite, ours)} {against_words(suite, ours, plain, [case])}{held}")
     return sentence(text)
 
 

@@ -7,7 +7,7 @@ from bancada.questions.evidence import Evidence, figures, row_ids
 from bancada.questions.words import label, loss_of, ratio, sentence
 from bancada.verdicts import regions
 from bancada.verdicts.clauses import against_words, share
-from bancada.verdicts.comparisons import SuiteRows
+from bancada.verdicts.comparisons import Comparison, SuiteRows
 from bancada.verdicts.figures import say_time
 from bancada.verdicts.outcomes import level, spread
 
@@ -109,11 +109,13 @@ def _smaller(evidence: Evidence) -> Part | None:
     if suite is None or not cases:
         return None
     case = max(cases, key=lambda one: float(suite.axes[one].get("width", 0)))
-    mine, plain = _mine(suite, case, EIGHT), regions.reference(suite) or _mine(suite, case, PLAIN)
-    kept = [suite.cells[case].get(one, {}).get(name) for one in (mine, plain)]
-    if not kept[0] or not kept[1]:
+    mine, plain = _mine(suite, case, EIGHT), regions.reference(suite)
+    if plain not in suite.ok(case):
+        plain = _mine(suite, case, PLAIN)
+    kept = figures([suite.cells[case][one] for one in (mine, plain)], name)
+    if not kept:
         return None
-    a, b = float(kept[0]), float(kept[1])
+    a, b = kept
     word = "smaller" if a < 0.95 * b else "no smaller"
     text = f"Its state is {word}: {a:.2f} bytes a parameter where {label(suite, plain)} keeps {b:.2f} ({share(a / b)})."
     why = (
@@ -144,8 +146,7 @@ def muon(evidence: Evidence) -> Answer | None:
         f"{worth} An update of {names[0]} takes {ratio(times)} {names[1]}'s time; {_seeds(suite, case, mine)}, {said}"
     )
     ids = row_ids(suite, [case], [mine, plain, *_of(suite, case, "muon")])
-    rows = [suite.cells[case][one] for one in (mine, plain)]
-    why = _muon_why(suite, case, mine, plain, [float(row["time_s"]) for row in rows])
+    why = _muon_why(suite, case, mine, plain, times)
     chart = Chart("curves", "Loss on held-out text against seconds of updates", _points(ids), axis="seconds")
     return Answer(text, why, ids, chart, turns)
 
@@ -178,14 +179,18 @@ def _to_target(suite: SuiteRows, case: str, mine: str, plain: str) -> tuple[str,
     return text, f"where an update costs {fewer}, as many times as it saves updates; here it is {ratio(times)}"
 
 
-def _muon_why(suite: SuiteRows, case: str, mine: str, plain: str, times: list[float]) -> str:
+def _muon_why(suite: SuiteRows, case: str, mine: str, plain: str, found: Comparison) -> str:
     """What the step adds: the rest of an update is the same for both."""
-    extra = times[0] - times[1]
-    text = (
-        f"Forward and backward are the same; the products of Newton-Schulz make an update {say_time(abs(extra))} "
-        f"{'longer' if extra > 0 else 'shorter'} ({say_time(times[0])} against {say_time(times[1])})"
-    )
-    kept = figures([suite.cells[case][one] for one in (mine, plain)], "measure.bytes.optimizer")
+    rows = [suite.cells[case][one] for one in (mine, plain)]
+    spent = [float(row["time_s"]) for row in rows]
+    text = "Forward and backward are the same; "
+    if found.outcome == "slower":
+        longer = say_time(spent[1] * (found.ratio - 1))
+        text += f"the products of Newton-Schulz make an update {longer} longer"
+    else:
+        text += "with the products of Newton-Schulz an update is not shown to take longer"
+    text += f" ({say_time(spent[0])} against {say_time(spent[1])})"
+    kept = figures(rows, "measure.bytes.optimizer")
     if kept:
         text += f", and its state takes {share(kept[0] / kept[1])} of {label(suite, plain)}'s"
     return text + "."
