@@ -38,14 +38,13 @@ class Gradients:
         self._loss = torch.zeros(())
         self._order: list[Kind] = []
         module = self._engine.module
-        self._noting = [
-            module.register_forward_pre_hook(lambda module, args: self._order.append("F")),
-            module.register_forward_hook(lambda module, args, y: self._note_backward(y)),
-        ]
+        self._noting = [module.register_forward_hook(lambda module, args, y: self._note(y))]
 
-    def _note_backward(self, y: Tensor) -> None:
-        """A stage's backward begins where the gradient of its output is known."""
-        y.register_hook(lambda gradient: self._order.append("B"))  # type: ignore[no-untyped-call]
+    def _note(self, y: Tensor) -> None:
+        """A forward, and the backward that begins where the gradient of its output is known."""
+        if y.requires_grad:  # torch 2.11 first runs a stage without gradients, to learn its shapes
+            self._order.append("F")
+            y.register_hook(lambda gradient: self._order.append("B"))  # type: ignore[no-untyped-call]
 
     def step(self) -> None:
         """Forward and backward of all micro-batches; their order is noted until it has been asked for."""

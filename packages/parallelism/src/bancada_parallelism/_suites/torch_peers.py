@@ -165,7 +165,7 @@ class Pipelined(PipelineEngine):
     def run(self, tokens: Tensor, labels: Tensor) -> Tensor:
         """Forward and backward of the batch; its loss on the last stage, 0 elsewhere."""
         losses: list[Tensor] = []
-        given = (tokens,) if self.ranks.rank == 0 else ()
+        given = (tokens.contiguous(),) if self.ranks.rank == 0 else ()  # torch 2.11 refuses the strides of a slice
         if self.ranks.rank == self.ranks.world_size - 1:
             self._runner.step(*given, target=labels, losses=losses)
         else:
