@@ -26,9 +26,16 @@ def newest(folder: Path) -> Path:
 def run_dir(name: str, folder: Path) -> Path:
     """A run's folder from its path or its name in `folder`; ValueError with near names where there is none."""
     for path in (Path(name), folder / name):
-        if (path / ROWS).is_file():
+        if _is_file(path / ROWS):
             return path
     raise unknown("run", name, names(folder))
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a name longer than the system allows names nothing either
+        return False
 
 
 def names(folder: Path) -> list[str]:
@@ -44,7 +51,7 @@ def recorded(folder: Path) -> list[Path]:
 def rows_file(name: str, folder: Path, baselines: Path) -> Path:
     """The rows of a run (its path, or its name), or of a baseline (the same); ValueError with near names."""
     for path in (Path(name) / ROWS, folder / name / ROWS, Path(name), baselines / f"{name}.jsonl"):
-        if path.is_file() and path.name != PUBLISHED:
+        if _is_file(path) and path.name != PUBLISHED:
             return path
     raise unknown("run or baseline", name, [*names(folder), *(path.stem for path in recorded(baselines))])
 
@@ -69,7 +76,7 @@ def files(folder: Path, baselines: Path | None = None) -> list[Path]:
 
 
 def identity(head: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What tells a run's machine from others, of its `run` row; equal where nothing says that they differ."""
+    """What tells a run's machine from others, of its `run` row."""
     return tuple(head.get(name) for name in IDENTITY)
 
 

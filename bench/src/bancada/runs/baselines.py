@@ -19,7 +19,7 @@ from bancada.whole import write_whole
 
 RAW = ("samples", "clocks_mhz")
 KEPT = ("run", "cell", "pair", "contrast", "ceiling", "aa", "end")
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*\Z")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}\Z")
 
 
 @dataclass(frozen=True)
@@ -39,10 +39,11 @@ def save(run_dir: Path, name: str, folder: Path) -> Path:
         ValueError: a name that is no plain file name, a run that is not finished, or a baseline of that name.
     """
     if not _NAME.match(name):
-        raise ValueError(f"name={name!r}: allowed are letters, digits, '.', '_' and '-', a letter or digit first")
+        allowed = "up to 100 letters, digits, '.', '_' and '-', a letter or digit first"
+        raise ValueError(f"name={name!r}: allowed are {allowed}")
     path = folder / f"{name}.jsonl"
-    if path.name == runs.PUBLISHED:
-        raise ValueError(f"name={name!r}: {path.name} holds published figures, no run: take another name")
+    if path.name in (runs.PUBLISHED, rows.ROWS):
+        raise ValueError(f"name={name!r}: {path.name} is the name of other files: take another")
     if path.exists():
         raise ValueError(
             f"name={name!r}: there is a baseline of that name already ({path.name}): take another, or delete it"

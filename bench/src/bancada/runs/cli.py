@@ -149,7 +149,9 @@ def save_baseline(
     out: RunsOption = None,
 ) -> None:
     """Keep a run's rows in reports/baselines, to be shown beside later runs as recorded."""
+    from bancada import rows
     from bancada.runs.baselines import save
 
-    saved = save(runs.run_dir(run, runs_folder(out)), name, baselines_folder())
-    stdout.print(f"Recorded: {saved}", markup=False)
+    kept = runs.run_dir(run, runs_folder(out))
+    said = [f"Recorded: {save(kept, name, baselines_folder())}", *rows.read(kept / ROWS).problems]
+    stdout.print("\n".join(said), markup=False)

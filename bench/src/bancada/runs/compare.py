@@ -107,7 +107,9 @@ def compare(a: Side, b: Side, across_machines: bool = False) -> Compared:
     """
     for one in (a, b):
         if not one.cells:
-            raise ValueError(f"run={one.name!r}: it holds no cell, so there is nothing to compare")
+            more = f" and {len(one.problems) - 1} more" if len(one.problems) > 1 else ""
+            why = f" ({one.problems[0]}{more})" if one.problems else ""
+            raise ValueError(f"run={one.name!r}: it holds no cell{why}, so there is nothing to compare")
     across = runs.identity(a.head) != runs.identity(b.head)
     if across and not across_machines:
         raise ValueError(
@@ -131,7 +133,7 @@ def compare(a: Side, b: Side, across_machines: bool = False) -> Compared:
         only_a=[row for key, row in a.cells.items() if key not in b.cells],
         only_b=[row for key, row in b.cells.items() if key not in a.cells],
         controls=len(same),
-        shift=math.exp(statistics.median(_log_ratio(*pair) for pair in same)) if same else 1.0,
+        shift=_exp(statistics.median(_log_ratio(*pair) for pair in same)) if same else 1.0,
         widening=factor,
         across=across,
     )
@@ -167,18 +169,22 @@ def widening(same: Sequence[tuple[Row, Row]]) -> float:
 
 
 def _log_ratio(before: Row, after: Row) -> float:
-    return math.log(after["time_s"] / before["time_s"])
+    return math.log(after["time_s"]) - math.log(before["time_s"])  # the quotient may be more than a float holds
 
 
 def _half_width(before: Row, after: Row) -> float:
-    halves = (math.log(high_s(row) / low_s(row)) / 2 for row in (before, after))
+    halves = ((math.log(high_s(row)) - math.log(low_s(row))) / 2 for row in (before, after))
     return math.hypot(*halves, math.log1p(EDGE))
 
 
 def _times(before: Row, after: Row, factor: float) -> Comparison:
     middle, half = _log_ratio(before, after), factor * _half_width(before, after)
-    low, ratio, high = (math.exp(min(max(log, -FARTHEST), FARTHEST)) for log in (middle - half, middle, middle + half))
+    low, ratio, high = (_exp(log) for log in (middle - half, middle, middle + half))
     return Comparison(ratio, low, high, outcome_of(low, high))
+
+
+def _exp(log: float) -> float:
+    return math.exp(min(max(log, -FARTHEST), FARTHEST))
 
 
 def limit_of(text: str) -> float:

@@ -80,8 +80,9 @@ def summary(found: Compared) -> list[str]:
 
 
 def _why(row: Row) -> str:
-    """The status of a row that is not ok, with its reason; the time of one that was measured all the same."""
-    told = say_time(row["time_s"]) if row["status"] == "unstable" else row["status"].replace("_", " ")
+    """The reason of a row that is not ok, after its time where it was measured all the same, else after its status."""
+    timed = row["status"] == "unstable" and "time_s" in row
+    told = say_time(row["time_s"]) if timed else row["status"].replace("_", " ")
     return f"{told}, {row['reason']}"
 
 
@@ -111,9 +112,7 @@ def _table(changes: Sequence[Change]) -> Table:
     for change in changes:
         row, ratio = change.after, change.times
         table.add_row(
-            row["suite"],
-            row["case"],
-            str(row.get("label") or row["contender"]),
+            *(escape(str(text)) for text in (row["suite"], row["case"], row.get("label") or row["contender"])),
             say_time(change.before["time_s"]),
             say_time(row["time_s"]),
             f"{ratio.ratio:.3f}",
