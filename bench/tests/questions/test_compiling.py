@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from _asked import answer, evidence, raced
 
+from bancada.questions import QUESTIONS
 from bancada.questions.compiling import COMPILE
 
 Times = dict[str, tuple[float, float | None]]
@@ -130,3 +131,67 @@ def test_rows_without_a_first_call_and_suites_that_are_no_kernels_say_nothing() 
         assert COMPILE.put(evidence(rows, {"suites": [card]})) is None
     for rows, card in (suite("a.b", {1: pair}, kind="training"), suite("harness.aa", {1: pair})):
         assert COMPILE.put(evidence(rows, {"suites": [card]})) is None
+
+
+ATTENTION = "attention.forward"
+ALIKE = {"torch-eager": "exact", "compiled-eager": "exact", "torch-sdpa": "flash"}
+
+
+def eager_and(call: float, first: float, sdpa: float = 0.05, noise: float = 0.02) -> tuple[list[Any], dict[str, Any]]:
+    """torch-eager takes 0.1 s a call and starts in 0.1 s; compiled-eager takes `call` and starts in `first`."""
+    rows = []
+    for seq_len in (512, 1024):
+        times = {"torch-eager": 0.1, "compiled-eager": call, "torch-sdpa": sdpa}
+        fields: Any = {one: {"build_s": 0.0, "first_call_s": 0.1} for one in times}
+        fields["compiled-eager"]["first_call_s"] = first
+        axes = {"seq_len": seq_len}
+        rows += raced(ATTENTION, axes, times, ALIKE, reference="torch-eager", noise=noise, fields=fields)
+    contenders = [
+        {
+            "id": one,
+            "label": one,
+            "origin": "peer",
+            "reference": one == "torch-eager",
+            "compiles": one == "compiled-eager",
+        }
+        for one in ("torch-eager", "compiled-eager", "torch-sdpa")
+    ]
+    suite = {"id": ATTENTION, "kind": "kernel", "x_axis": "seq_len", "title": "Attention", "contenders": contenders}
+    return rows, {"suites": [suite]}
+
+
+def test_compiling_pays_after_what_it_costs_over_what_a_call_saves() -> None:
+    rows, catalogue = eager_and(call=0.08, first=10.1)
+    found = answer(COMPILE, rows, catalogue)
+    assert found.sentence.startswith("Compiled-eager (attention) pays after 500 [464, 545] calls")  # 10 s at 20 ms
+    assert "torch-sdpa, which compiles nothing, takes 0.62x" in found.sentence
+    assert (
+        "10.0 s more than what does not compile" in found.why and "saves 20.0 ms of torch-eager's 100 ms" in found.why
+    )
+    assert found.chart is not None and found.chart.unit == "calls"
+    for point in found.chart.points:
+        assert point.low is not None and point.high is not None
+        assert (point.low, point.y, point.high) == pytest.approx((463.636, 500, 544.444), rel=1e-4)
+
+
+def test_what_is_slower_never_pays_and_what_is_open_is_not_shown_to() -> None:
+    rows, catalogue = eager_and(call=0.12, first=10.1)
+    found = answer(COMPILE, rows, catalogue)
+    assert found.sentence.startswith("Never in this run: compiled-eager (attention) never pays: it takes 1.20x")
+    assert found.chart is None and found.turns.startswith("nowhere")
+    rows, catalogue = eager_and(call=0.1, first=10.1, noise=0.1)
+    assert "is not shown to pay: it takes 1.00x [0.91, 1.11] the time" in answer(COMPILE, rows, catalogue).sentence
+
+
+def test_what_starts_as_soon_as_the_rest_pays_at_once_and_who_is_slower_is_not_named() -> None:
+    rows, catalogue = eager_and(call=0.08, first=0.1, sdpa=0.5)
+    found = answer(COMPILE, rows, catalogue)
+    assert "pays from its first call" in found.sentence and "which compiles nothing" not in found.sentence
+
+
+def test_no_answer_without_rows_and_a_command_that_measures_them() -> None:
+    rows, _ = eager_and(call=0.08, first=10.1)
+    assert COMPILE.answer(evidence(rows)) is None  # nobody is known to compile
+    other = raced("from.elsewhere", {"n": 1}, {"a": 1.0, "b": 2.0}, {"a": "x", "b": "y"}, reference="a")
+    for question in QUESTIONS:
+        assert question.answer(evidence(other)) is None, question.id

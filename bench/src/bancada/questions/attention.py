@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from bancada.questions.charts import times_against
 from bancada.questions.declare import Answer, Chart, Question
-from bancada.questions.evidence import Evidence, Slice, both, decided, figures, row_ids, slices, turning
-from bancada.questions.words import count, label, portion, sentence, turn
+from bancada.questions.evidence import Evidence, Slice, both, decided, figures, row_ids, slices
+from bancada.questions.words import count, label, place, portion, sentence, turn
 from bancada.verdicts import regions
 from bancada.verdicts.clauses import against_words
-from bancada.verdicts.comparisons import Outcome, SuiteRows
+from bancada.verdicts.comparisons import SuiteRows
 from bancada.verdicts.figures import say_bytes
 
 SUITE, TECHNIQUE, AXIS, UNIT = "attention.forward", "flash-attention", "seq_len", "tokens"
@@ -58,7 +58,7 @@ def _exact(suite: SuiteRows, mine: str, plain: str) -> str:
         and "error_max" in suite.cells[case][mine]
     ]
     if not found:
-        return f"Its error was not measured beside {label(suite, plain)}'s."
+        return f"These rows hold no error of both to set it beside {label(suite, plain)}'s."
     error, usual, case = max(found, key=lambda one: one[0] / one[1])
     beside = f"{error:.1e} against {usual:.1e} at {case}"
     if error / usual > ALLOWED:
@@ -79,40 +79,30 @@ def _speed(suite: SuiteRows, group: Slice, mine: str, plain: str) -> str:
     first = suite.compare(group[lengths[0]], mine, plain)
     assert first is not None, "both were measured there"
     slow = {"slower": "Yes, on short ones", "faster": "Not slower on short ones", "tie": "Level on short ones"}
-    return sentence(f"{slow.get(first.outcome, 'On short ones it is not decided')}: {'; '.join(parts)}")
-
-
-def _said(suite: SuiteRows, group: Slice, mine: str, plain: str) -> list[tuple[object, Outcome]]:
-    return [(x, found.outcome) for x, case in group.items() if (found := suite.compare(case, mine, plain)) is not None]
+    start = slow.get(first.outcome, "On short ones it is not decided")
+    return sentence(f"{start}{place(suite, group[lengths[0]], AXIS)}: {'; '.join(parts)}")
 
 
 def _turns(suite: SuiteRows, group: Slice, mine: str, plain: str) -> str:
-    said = _said(suite, group, mine, plain)
-    before, start = turning(said, "faster")
-    names = label(suite, mine), label(suite, plain)
-    longest = count(list(decided(suite, group, mine, plain))[-1], UNIT)
-    if before is None and start is not None and any(outcome == "open" for _, outcome in said):
-        return f"nowhere among the sizes at which it is decided: {names[0]} is faster at each"
-    return turn(
-        before, start, UNIT, f"{names[0]} is faster", f"nowhere up to {longest}: {names[0]} is not faster there"
-    )
+    found = ((x, suite.compare(case, mine, plain)) for x, case in group.items())
+    said = [(x, one.outcome) for x, one in found if one is not None]
+    return turn(said, UNIT, f"{label(suite, mine)} is faster")
 
 
 def _why(suite: SuiteRows, group: Slice, mine: str, plain: str) -> str:
     """Bytes: the matrix of scores grows with the square of the length, and is never whole in flash attention."""
-    short, long = next(iter(group)), list(group)[-1]
-    usual = suite.cells[group[short]][plain], suite.cells[group[long]][plain]
-    held = figures([*usual, suite.cells[group[long]][mine]], "peak_bytes")
-    if not held:
-        return "The peak memory of these calls was not measured, and so neither was what flash attention saves."
-    text = (
-        f"The sums are the same, the traffic is not: at {count(long, UNIT)} {label(suite, plain)} holds "
-        f"{say_bytes(held[1])} of scores and the like, {label(suite, mine)} {say_bytes(held[2])} "
-        f"({portion(held[2] / held[1], 'it')})"
-    )
-    if short != long:
-        text += f"; at {count(short, UNIT)} the scores take {say_bytes(held[0])}, and there is little to save"
-    return text + "."
+    names, said, less = [label(suite, one) for one in (plain, mine)], [], False
+    for x in dict.fromkeys((next(iter(group)), list(group)[-1])):
+        held = figures([suite.cells[group[x]][one] for one in (plain, mine)], "peak_bytes")
+        if not held:
+            return "The peak memory of these calls was not measured, and so neither was what flash attention saves."
+        usual, own = map(say_bytes, held)
+        said.append(
+            f"at {count(x, UNIT)} {names[0]} holds {usual}, {names[1]} {own} ({portion(held[1] / held[0], 'it')})"
+        )
+        less = held[1] < held[0]
+    start = "the matrix of scores is not kept" if less else "and no fewer bytes are held"
+    return f"The sums are the same, {start}: {'; '.join(reversed(said))}."
 
 
 def _chart(suite: SuiteRows, group: Slice, contenders: list[str], plain: str) -> Chart:

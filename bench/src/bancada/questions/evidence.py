@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bancada.rows import Row
-from bancada.verdicts.comparisons import Outcome, SuiteRows, in_order, suites
+from bancada.verdicts.comparisons import SuiteRows, in_order, suites
 
 
 class Lacking(KeyError):
@@ -99,23 +99,6 @@ def decided(suite: SuiteRows, group: Slice, a: str, b: str) -> Slice:
     """The part of a slice where a against b is decided; all of it where that is nowhere so."""
     found = {x: case for x, case in group.items() if (one := suite.compare(case, a, b)) and one.outcome != "open"}
     return found or group
-
-
-def turning(said: Iterable[tuple[Any, Outcome]], wanted: Outcome) -> tuple[Any, Any]:
-    """(the last value where the outcome is another, the first from which it is the wanted one to the end).
-
-    The first is None where it holds everywhere, the second where it does not hold at the end. A value at which nothing
-    is decided says nothing.
-    """
-    before = start = None
-    for x, outcome in said:
-        if outcome == "open":
-            continue
-        if outcome != wanted:
-            before, start = x, None
-        elif start is None:
-            start = x
-    return before, start
 
 
 def figures(rows: Sequence[Row], name: str) -> list[float]:

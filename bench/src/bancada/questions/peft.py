@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bancada.questions.declare import Answer, Chart, Point, Question
-from bancada.questions.evidence import Evidence, Slice, figures, row_ids, slices, turning
-from bancada.questions.words import count, label, loss_of, portion, ratio, sentence, turn
+from bancada.questions.evidence import Evidence, Slice, figures, row_ids, slices
+from bancada.questions.words import count, label, loss_of, place, portion, ratio, sentence, turn
 from bancada.rows import Row
 from bancada.verdicts import regions
 from bancada.verdicts.clauses import against_words, share
-from bancada.verdicts.comparisons import Comparison, SuiteRows, outcome_of
+from bancada.verdicts.comparisons import Comparison, Outcome, SuiteRows, outcome_of
 from bancada.verdicts.figures import say_bytes, say_time
 
 COST, QUALITY = "peft.cost", "peft.quality"
@@ -155,23 +155,19 @@ def no_memory(evidence: Evidence) -> Answer | None:
     mine = counted[group[long]][0]
     part = mine["activations"] / sum(mine.values())
     start = "It does save" if ratios[long] < HARDLY else "It saves next to nothing"
+    start = "It saves nothing" if ratios[long] >= 1 else start
     if short != long and ratios[long] > ratios[short] + 0.02:
         start += ", and less the longer the text"
-    text = f"{start}: " + ", ".join(
-        f"at {count(x, 'tokens')} {names[0]} needs {share(ratios[x])} of {names[1]}'s memory"
-        for x in dict.fromkeys((short, long))
+    memory = f"{names[1]}'s memory"
+    text = f"{start}{place(suite, group[long], 'seq_len')}: " + ", ".join(
+        f"at {count(x, 'tokens')} {names[0]} needs {portion(ratios[x], memory)}" for x in dict.fromkeys((short, long))
     )
     text += f"; there {part:.0%} of it are activations"
-    shares = [(x, "faster" if counted[case][0]["activations"] > sum(counted[case][0].values()) / 2 else "slower")
-              for x, case in group.items()]  # fmt: skip
-    before, start_at = turning(shares, "faster")  # type: ignore[arg-type]
-    turns = turn(
-        before,
-        start_at,
-        "tokens",
-        "activations are more than half",
-        "nowhere: activations are less than half at every length here",
-    )
+    said: list[tuple[int, Outcome]] = [
+        (x, "faster" if 2 * row["activations"] > sum(row.values()) else "slower")
+        for x, row in ((x, counted[case][0]) for x, case in group.items())
+    ]
+    turns = turn(said, "tokens", "activations are more than half")
     return Answer(
         sentence(text), _memory_why(counted[group[long]], names, count(long, "tokens")),
         row_ids(suite, group.values(), [LORA, full]), _memory_chart(suite, group, (LORA, full), (short, long)), turns,
@@ -180,12 +176,14 @@ def no_memory(evidence: Evidence) -> Answer | None:
 
 def _memory_why(rows: tuple[dict[str, float], dict[str, float]], names: tuple[str, str], at: str) -> str:
     mine, theirs = rows
-    saved = [f"{title} {say_bytes(mine[kind])} in place of {say_bytes(theirs[kind])}" for kind, title in KINDS[1:3]]
-    held = mine["activations"] / theirs["activations"]
-    return sentence(
-        f"At {at} it saves {' and '.join(saved)}; the weights are all still there, and for the backward pass through "
-        f"them {names[0]} keeps {say_bytes(mine['activations'])} of activations, {share(held)} of {names[1]}'s"
+    held = [f"{title} {say_bytes(mine[kind])} in place of {say_bytes(theirs[kind])}" for kind, title in KINDS[1:3]]
+    text = (
+        f"At {at} {names[0]} holds {' and '.join(held)}; the weights are all still there, and for the backward pass "
+        f"through them it keeps {say_bytes(mine['activations'])} of activations"
     )
+    if theirs["activations"]:
+        text += ", " + portion(mine["activations"] / theirs["activations"], f"{names[1]}'s")
+    return text + "."
 
 
 def _memory_chart(suite: SuiteRows, group: Slice, who: Sequence[str], lengths: Sequence[int]) -> Chart:
@@ -216,11 +214,12 @@ def slower_than_freezing(evidence: Evidence) -> Answer | None:
     trained, peaks = figures(rows, "measure.final.trained"), figures(rows, "peak_bytes")
     why = []
     if trained:
-        more = "fewer" if trained[0] < trained[1] else "more"
+        more = ("fewer", "but") if trained[0] < trained[1] else ("no fewer", "and")
         why.append(
-            f"{names[0]} trains {more} parameters, {trained[0]:.3g}% against {trained[1]:.3g}%, but in every layer"
+            f"{names[0]} trains {more[0]} parameters, {trained[0]:.3g}% against {trained[1]:.3g}%, {more[1]} in every "
+            "layer"
         )
-    if peaks:
+    if peaks and peaks[1] < peaks[0]:
         low = f"{say_bytes(peaks[1])}, {portion(peaks[1] / peaks[0], 'it')}"
         why.append(
             f"its backward pass keeps what it needs all the way down ({say_bytes(peaks[0])} at the peak) where the "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from bancada.verdicts.clauses import interval, portion
@@ -63,13 +63,21 @@ def by_size(said: Iterable[tuple[str, Outcome]], faster: str, not_faster: str, u
     return ", ".join(f"{words} {any_of(found, len(found))}" for words, found in sizes.items() if found)
 
 
-def turn(before: Any, start: Any, unit: str, says: str, never: str) -> str:
-    """Where an answer changes: between two sizes measured, or not at all among them."""
-    if start is None:
-        return never
-    if before is None:
-        return f"nowhere: {says} at every size measured"
-    return f"between {count(before, unit)} and {count(start, unit)}"
+def turn(said: Sequence[tuple[Any, Outcome]], unit: str, says: str) -> str:
+    """From which size on it holds, where `faster` is said to the end from one size on; else where it does and not."""
+    told = [(x, outcome == "faster") for x, outcome in said if outcome != "open"]
+    held = [holds for _, holds in told]
+    sizes = "measured" if len(told) == len(said) else "at which it is decided"
+    if not told:
+        return "not decided at any size measured"
+    if not any(held):
+        return f"nowhere: {says} at no size {sizes}"
+    if all(held):
+        return f"nowhere: {says} at every size {sizes}"
+    if held == sorted(held):
+        before, start = (told[held.index(True) - back][0] for back in (1, 0))
+        return f"between {count(before, unit)} and {count(start, unit)}"
+    return f"{says} {by_size([(count(x, unit), outcome) for x, outcome in said], 'at', 'not at', 'not decided at')}"
 
 
 def any_of(names: list[str], most: int = 3) -> str:
