@@ -22,14 +22,19 @@ USUAL = {
 
 
 def row(
-    suite: CompileSuite, axes: Mapping[str, Any], status: str = "ok", reason: str = "", **figures: float
+    suite: CompileSuite,
+    axes: Mapping[str, Any],
+    status: str = "ok",
+    reason: str = "",
+    contender: int = 0,
+    **figures: float,
 ) -> rows.Row:
-    """One compiled configuration with the usual figures, but those given."""
+    """One configuration with the usual figures, but those given; none where it is not `ok` and none is given."""
     case = suite.case(**axes)
-    found = {f"measure.{name}": value for name, value in (USUAL | figures).items()} if status == "ok" else {}
+    found = {f"measure.{name}": value for name, value in (USUAL | figures).items()} if status == "ok" or figures else {}
     notes = {"note.configuration": suite.say(case), "note.limit": "registers", "note.matrix": "wgmma",
              "note.chip": "a chip"}  # fmt: skip
-    return cells.cell(suite, case, suite.contenders[0], CPU, STAMP, status, reason, facts=found | notes)
+    return cells.cell(suite, case, suite.contenders[contender], CPU, STAMP, status, reason, facts=found | notes)
 
 
 def write(folder: Path, suite: CompileSuite, found: list[rows.Row]) -> Path:

@@ -35,6 +35,10 @@ def _aborts(case: Case) -> Launch:
     os.abort()
 
 
+def _leaves(case: Case) -> Launch:
+    raise SystemExit(3)
+
+
 def _out_of_memory(case: Case) -> Launch:
     raise MemoryError("planted")
 
@@ -49,6 +53,7 @@ QUICK = (
     _contender("broken", lambda case: _launch(case, "broken_kernel")),
     _contender("greedy", lambda case: _launch(case, num_stages=24)),
     _contender("out-of-memory", _out_of_memory),
+    _contender("leaves", _leaves),
     _contender("library", _launch, requires=("no-such-distribution",)),
     _contender("elsewhere", _launch, supports=lambda case, device: "only on Sundays"),
 )
@@ -63,7 +68,7 @@ def suite(*contenders: CompileContender) -> CompileSuite:
         question="Which compile?",
         axes=(
             target_axis("sm_80", "sm_90", "gfx942"),
-            Axis("dtype", "{}", str, choices=("fp16",)),
+            Axis("dtype", "{}", str, choices=("fp16", "fp32")),
             Axis("length", "l{}", minimum=1),
             Axis("block", "n{}", minimum=16),
             Axis("num_warps", "w{}", minimum=1),

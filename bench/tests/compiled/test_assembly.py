@@ -71,6 +71,14 @@ def test_amds_assembly_is_counted_without_its_metadata() -> None:
     assert found.matrix == {"v_mfma": 1}
 
 
+def test_a_loop_ends_with_any_branch_back_and_the_longest_counts() -> None:
+    ptx = "$L__BB0_1:\n\tadd.s32 %r1;\n$L__BB0_2:\n\twgmma.fence.sync.aligned;\n\tbra.uni $L__BB0_{};\n"
+    found = [count(ptx.format(label), "cuda") for label in (1, 2, 3)]
+    assert [one.loop for one in found] == [3, 2, 0] and not found[0].matrix, "a fence multiplies nothing"
+    amd = ".LBB0_1:\n\tflat_load_dword v1, v[2:3]\n\tscratch_store_dword off, v1, s0\n\ts_branch .LBB0_1\n"
+    assert (count(amd, "hip").loop, count(amd, "hip").instructions) == (3, 3)
+
+
 def test_without_a_loop_everything_is_run_once() -> None:
     straight = "\n".join(line for line in PTX.splitlines() if "bra" not in line)
     found = count(straight, "cuda")

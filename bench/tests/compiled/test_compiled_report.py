@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from pathlib import Path
@@ -15,7 +16,7 @@ from bancada import rows
 from bancada.report import build, data
 from bancada.report.load import load
 from bancada.runs import compare
-from bancada.verdicts import Verdict, verdicts
+from bancada.verdicts import Verdict, compiled, verdicts
 
 SUITE = planted.suite(planted.SOUND)
 SM_90 = {"target": "sm_90"}
@@ -52,6 +53,34 @@ def test_the_words_turn_with_the_rows(tmp_path: Path) -> None:
     assert "First in the order: 128, 4 warps (16 warps resident, 25% of the most, a stack of 96 B" in said.clauses[1]
     nothing = verdict_of(tmp_path / "y", [FOUND[2]])
     assert nothing.kind == "no data" and "400,000 bytes" in nothing.sentence
+
+
+def test_each_place_is_named_by_what_differs_and_only_a_few_are_shown(tmp_path: Path) -> None:
+    """Contender, length: whatever sets two groups of configurations apart; the fifth stands on the page."""
+    suite = planted.suite(planted.SOUND, dataclasses.replace(planted.SOUND, id="second", label="the second"))
+    found = [
+        row(suite, SM_90 | {"block": block, "length": length}, contender=contender, stack_bytes=stack)
+        for contender in (0, 1)
+        for length in (64, 128, 256)
+        for block, stack in ((16, 8), (32, 8), (64, 0))
+    ]
+    lost = [row(suite, SM_90 | {"block": block, "length": 64}, "timeout", "too long") for block in (128, 256)]
+    run = load(write(tmp_path / "x", suite, found + lost))
+    (said,) = verdicts(run.rows, run.plan, run.catalogue)
+    assert said.headline == "Configurations worth a run: sm_90, 6 of 20"
+    assert [clause.split(".")[0] for clause in said.clauses[1:]] == [
+        "sm_90, sound, length 64: of 5 configurations 2 do not compile or fit, 2 are dominated, 1 is left to try",
+        "sm_90, the second, length 64: of 3 configurations 2 are dominated, 1 is left to try",
+        "sm_90, sound, length 128: of 3 configurations 2 are dominated, 1 is left to try",
+        "sm_90, the second, length 128: of 3 configurations 2 are dominated, 1 is left to try",
+        "2 more are in the section below",
+    ]
+    assert "First in the order: 64, 4 warps (" in said.clauses[1], "the best, not the first compiled"
+
+
+def test_an_axis_is_said_as_a_person_would() -> None:
+    given = (("causal", True), ("causal", False), ("kernel", "forward"), ("width", 64))
+    assert [compiled._axis(*one) for one in given] == ["causal", "not causal", "forward", "width 64"]
 
 
 def test_a_compiled_cell_is_none_of_those_measured(tmp_path: Path) -> None:

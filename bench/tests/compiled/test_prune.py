@@ -37,7 +37,7 @@ def run(folder: Path) -> Path:
     found = [
         row(COMPILED, target | TILES[0]),
         row(COMPILED, target | TILES[1], stack_bytes=240),
-        row(COMPILED, target | TILES[2], "unsupported", "needs 300,000 bytes of shared memory"),
+        row(COMPILED, target | TILES[2], "unsupported", "needs 300,000 bytes of shared memory", shared_bytes=300_000),
         row(COMPILED, target | {"kernel": "backward_keys"} | TILES[0], stack_bytes=999),
         row(COMPILED, {"target": "gfx942"} | TILES[0]),
     ]
@@ -53,6 +53,29 @@ def test_dominated_and_impossible_configurations_are_left_out_at_every_length(tm
     assert left_out[2].reason.startswith("unsupported: needs 300,000 bytes of shared memory (sm_90")
 
 
+def test_what_was_not_compiled_stays(tmp_path: Path) -> None:
+    """A compiler that died, or that was not there, says nothing against a configuration."""
+    target = {"target": "sm_90"}
+    found = [
+        row(COMPILED, target | TILES[0]),
+        row(COMPILED, target | TILES[1], "crashed", "CompilationError: at 1:0"),
+        row(COMPILED, target | TILES[2], "unsupported", "triton is not installed"),
+        row(COMPILED, target | TILES[3], "timeout", "compile took longer than 180 s"),
+    ]
+    kept, left_out = prune(planned(), SUITES, write(tmp_path / "compiled", COMPILED, found), H200)
+    assert len(kept) == 9 and not left_out
+
+
+def test_a_configuration_that_is_worth_it_at_one_size_stays(tmp_path: Path) -> None:
+    found = [
+        row(COMPILED, {"target": "sm_90", "seq_len": length} | tile, stack_bytes=stack)
+        for length, tile, stack in ((1024, TILES[0], 0), (1024, TILES[1], 8), (8192, TILES[0], 8), (8192, TILES[1], 8))
+    ]
+    for rows, out in ((found, 0), (found[:2], 2)):
+        kept, left_out = prune(planned(), SUITES, write(tmp_path / str(out), COMPILED, rows), H200)
+        assert len(left_out) == out and len(kept) == 9 - out
+
+
 def test_nothing_is_held_against_another_dtype_or_head_size(tmp_path: Path) -> None:
     for more in ({"dtype": "fp16"}, {"head_dim": 64}, {"causal": False}):
         kept, left_out = prune(planned(**more), SUITES, run(tmp_path / str(more)), H200)
@@ -61,7 +84,7 @@ def test_nothing_is_held_against_another_dtype_or_head_size(tmp_path: Path) -> N
 
 def test_a_run_that_says_nothing_about_this_device_or_sweep_is_refused(tmp_path: Path) -> None:
     folder = run(tmp_path)
-    with pytest.raises(ValueError, match=r"holds no row of attention\.compile for sm_80"):
+    with pytest.raises(ValueError, match=r"holds no row of attention\.compile for sm_80, but for gfx942, sm_90"):
         prune(planned(), SUITES, folder, A100)
     with pytest.raises(ValueError, match="device test CPU is no GPU"):
         prune(planned(), SUITES, folder, CPU)

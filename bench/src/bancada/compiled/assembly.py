@@ -7,6 +7,7 @@ counted. A loop is what lies between a label and a later branch back to it.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -20,8 +21,7 @@ _AMDGCN = (
     re.compile(r"(\.LBB\d+_\d+):"),
     re.compile(r"\bs_c?branch\w*\s+(\.LBB\d+_\d+)"),
 )
-_MATRIX = {"wgmma": re.compile(r"wgmma\.mma_async"), "mma.sync": re.compile(r"mma\.sync"),
-           "v_mfma": re.compile(r"v_mfma_")}  # fmt: skip
+_MATRIX = re.compile(r"wgmma(?=\.mma_async)|mma\.sync|v_mfma(?=_)")
 
 
 @dataclass(frozen=True)
@@ -43,18 +43,14 @@ def count(text: str, backend: str) -> Counts:
     instruction, label, branch = _AMDGCN if backend == "hip" else _PTX
     at: dict[str, int] = {}
     number = loop = 0
-    matrix = dict.fromkeys(_MATRIX, 0)
+    matrix: Counter[str] = Counter()
     for line in text.splitlines():
         if (found := label.match(line)) is not None:
             at[found.group(1)] = number
-            continue
-        if (found := instruction.match(line)) is None:
-            continue
-        number += 1
-        if (back := branch.search(line)) is not None and back.group(1) in at:
-            loop = max(loop, number - at[back.group(1)])
-        for name, expression in _MATRIX.items():
-            if expression.match(found.group(1)):
-                matrix[name] += 1
-                break
-    return Counts(number, loop, {name: many for name, many in matrix.items() if many})
+        elif (found := instruction.match(line)) is not None:
+            number += 1
+            if (back := branch.search(line)) is not None and back.group(1) in at:
+                loop = max(loop, number - at[back.group(1)])
+            if (kind := _MATRIX.match(found.group(1))) is not None:
+                matrix[kind.group()] += 1
+    return Counts(number, loop, matrix)

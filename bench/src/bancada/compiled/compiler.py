@@ -81,7 +81,7 @@ def compile_launch(launch: Launch, target: str) -> Compiled:
     read = _of_amd if backend == "hip" else _of_nvidia
     registers, stack, spilled, shared = read(made)
     text = made.asm["amdgcn" if backend == "hip" else "ptx"]
-    return Compiled(registers, stack, spilled, shared, text, made.asm["ttir"], seconds, all(cached) and bool(cached))
+    return Compiled(registers, stack, spilled, shared, text, made.asm["ttir"], seconds, cached == [True])
 
 
 def _gpu_target(backend: str, target: str) -> Any:

@@ -13,9 +13,9 @@ from bancada.compiled.compiler import Compiled, compile_launch
 from bancada.compiled.declare import CompileContender, CompileSuite
 from bancada.compiled.occupancy import Occupancy, occupancy
 from bancada.compiled.roofline import bound_s
-from bancada.compiled.targets import Target, find
+from bancada.compiled.targets import MOST_THREADS, Target, find
 from bancada.rows import Row
-from bancada.screen import Failed, available, failure
+from bancada.screen import RAISED, available, failure
 from bancada.suite import Case
 
 REGISTER_BYTES = 4
@@ -57,9 +57,7 @@ class CompileItem(CaseItem[CompileSuite]):
             available(contender, case, self.worker.job.device)
             launch = contender.build(case)
             made = compile_launch(launch, case.word("target"))
-        except Failed as failed:
-            return failed.status, failed.reason, {}
-        except Exception as error:
+        except RAISED as error:
             why = failure(error)
             return why.status, why.reason, {}
         target = find(case.word("target"))
@@ -76,6 +74,8 @@ def unfit(target: Target, made: Compiled, held: Occupancy, warps: int) -> str:
             f"needs {made.shared_bytes:,} bytes of shared memory a block; "
             f"{target.id} has {target.block_shared_bytes:,} for one"
         )
+    if (threads := warps * target.warp_size) > MOST_THREADS:
+        return f"{warps} warps are {threads:,} threads; {target.id} takes {MOST_THREADS:,} in a block"
     if held.blocks == 0:
         return (
             f"{warps} warps of {made.registers} registers a thread fit on no processor of {target.id}, "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bancada.compiled.targets import Target
+from bancada.compiled.targets import MOST_THREADS, Target
 
 
 @dataclass(frozen=True)
@@ -34,16 +34,16 @@ def occupancy(target: Target, registers: int, shared_bytes: int, warps: int) -> 
     for name, value, least in (("registers", registers, 0), ("shared_bytes", shared_bytes, 0), ("warps", warps, 1)):
         if value < least:
             raise ValueError(f"{name}={value!r}: must be at least {least}")
-    held = max(_up(registers, target.register_unit), target.register_unit)
+    held = _up(max(registers, 1), target.register_unit)
     kept = _up(shared_bytes + target.shared_reserved, target.shared_unit)
     fitting = {
         "registers": target.lane_registers // held * target.partitions // warps,
-        "shared memory": target.shared_bytes // kept if kept else target.most_blocks,
+        "shared memory": target.shared_bytes // max(kept, 1),
         "warps": target.most_warps // warps,
         "blocks": target.most_blocks,
     }
-    if shared_bytes > target.block_shared_bytes:
-        fitting["shared memory"] = 0
+    if warps * target.warp_size > MOST_THREADS:
+        fitting["warps"] = 0
     blocks = min(fitting.values())
     limit = "warps" if fitting["warps"] == blocks else next(name for name, most in fitting.items() if most == blocks)
     return Occupancy(blocks, blocks * warps, blocks * warps / target.most_warps, limit)

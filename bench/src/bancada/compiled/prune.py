@@ -38,10 +38,10 @@ def target_of(device: Device) -> str:
 def prune(
     planned: Sequence[Planned], suites: Mapping[str, AnySuite], run_dir: Path, device: Device
 ) -> tuple[list[Planned], list[LeftOut]]:
-    """The plan without the configurations that are dominated, or do not fit or compile, in a compile run.
+    """The plan without the configurations that are dominated, or do not fit, in a compile run.
 
-    A configuration that the run does not hold stays: nothing is known against it. One that was compiled at several
-    sizes stays where it holds at any of them.
+    A configuration that was not compiled stays, whatever the reason: nothing is known against it. One that was
+    compiled at several sizes stays where it holds at any of them.
 
     Raises:
         ValueError: no suite of the plan races configurations, or the run compiled none of theirs for this device.
@@ -61,7 +61,9 @@ def prune(
         suite = judges[timed][0]
         mine = [row for row in found if row["suite"] == suite.id and row.get("axis.target") == target]
         if not mine:
-            raise ValueError(f"prune_with={run_dir.name!r}: holds no row of {suite.id} for {target}")
+            raise ValueError(
+                f"prune_with={run_dir.name!r}: holds no row of {suite.id} for {_but(target, found, suite)}"
+            )
         against[timed] = _ruled_out(mine, suite)
     kept: list[Planned] = []
     left_out: list[LeftOut] = []
@@ -84,6 +86,12 @@ def _key(values: Mapping[str, Any], suite: CompileSuite) -> Key:
     return tuple((name, values.get(name)) for name in (*suite.code, *suite.configuration))
 
 
+def _but(target: str, found: Iterable[Row], suite: CompileSuite) -> str:
+    """`sm_80, but for gfx942, sm_90`: the target asked for, and those that a run holds in its place."""
+    held = sorted({str(row.get("axis.target")) for row in found if row["suite"] == suite.id})
+    return f"{target}, but for {', '.join(held)}" if held else target
+
+
 def _ruled_out(found: Iterable[Row], suite: CompileSuite) -> dict[Key, str]:
     """Of the configurations that nothing speaks for, the reason."""
     every = list(found)
@@ -96,6 +104,8 @@ def _ruled_out(found: Iterable[Row], suite: CompileSuite) -> dict[Key, str]:
             over = places[row["row_id"]].dominated_by
             reason = f"dominated by {names[over]}" if over else ""
         else:
-            reason = f"{row['status'].replace('_', ' ')}: {row['reason']}" if row["status"] == "unsupported" else ""
+            # Compiled and over a limit of the target; a machine without Triton says nothing of the configuration.
+            over_limit = row["status"] == "unsupported" and "measure.compile_s" in row
+            reason = f"unsupported: {row['reason']}" if over_limit else ""
         reasons.setdefault(_key(values, suite), []).append(reason)
     return {key: told[0] for key, told in reasons.items() if all(told)}

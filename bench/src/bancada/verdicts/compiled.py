@@ -52,10 +52,11 @@ def _clause(suite: SuiteRows, group: Sequence[Row], every: Sequence[Sequence[Row
 
 
 def _place(suite: SuiteRows, row: Row, others: Sequence[Row]) -> str:
-    """The target, then the values of the axes that differ between the groups."""
+    """The target, then the contender and the values of the axes, where they differ between the groups."""
     names = [name for name in row if name.startswith("axis.") and name[5:] not in ("target", *suite.configuration)]
     differing = [name for name in names if len({str(other.get(name)) for other in others}) > 1]
-    return ", ".join([str(row["axis.target"]), *(_axis(name[5:], row[name]) for name in differing)])
+    who = [str(row["label"])] if len({other["contender"] for other in others}) > 1 else []
+    return ", ".join([str(row["axis.target"]), *who, *(_axis(name[5:], row[name]) for name in differing)])
 
 
 def _axis(name: str, value: Any) -> str:
