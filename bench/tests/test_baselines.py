@@ -55,7 +55,7 @@ def test_speed_is_against_the_recorded_reference_in_its_own_rounds(tmp_path: Pat
     assert "speed" not in cells["eager"] and "flash-triton" not in cells
 
 
-@pytest.mark.parametrize("name", ["", "../up", ".hidden", "a/b", "a b", "published"])
+@pytest.mark.parametrize("name", ["", "../up", ".hidden", "a/b", "a b", "a\n", "x" * 101, "published", "rows"])
 def test_a_name_that_is_no_file_name_is_refused(tmp_path: Path, name: str) -> None:
     run = write(tmp_path / "runs" / "a", recipe())
     with pytest.raises(ValueError, match="name="):

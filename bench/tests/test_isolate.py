@@ -14,8 +14,8 @@ from _planted import sound
 from test_faults import command, environment, only_run
 
 from bancada import cells, isolate, rows
-from bancada.bench import ROWS
 from bancada.parent import left
+from bancada.rows import PARTS, ROWS
 from bancada.settings import Job, Settings
 from bancada.suite import Device, Work
 from bancada.sweep import Planned
@@ -32,7 +32,9 @@ class Processes:
         fails: tuple[str, int] = ("", 0),
         killed_at: int = 0,
         facts: Callable[[int], dict[str, Any]] = lambda number: {},
+        status: str = "crashed",
     ) -> None:
+        self.status = status
         self.times, self.fails, self.killed_at, self.facts = times, fails, killed_at, facts
         self.runs: list[tuple[str, Job]] = []
 
@@ -45,14 +47,16 @@ class Processes:
         self.runs.append((name, job))
         number = sum(who == name for who, _ in self.runs)
         failed = (name, number) == self.fails
-        status, reason = ("crashed", "died of SIGSEGV") if failed else ("ok", "")
+        status, reason = (self.status, "died of SIGSEGV") if failed else ("ok", "")
         samples = np.full(job.settings.rounds, self.times(name, number))
         facts: dict[str, Any] = cells.timing(samples, 3, Work(1e6, 1e6), None, None, job.device)
         facts |= {"first_call_s": 0.1 * number, "peak_bytes": 1000 + number, "error_max": 1e-6}
         facts |= self.facts(number)
         contender, stamp = one.suite.contender(name), job.stamped(one)
-        row = cells.cell(one.suite, one.case, contender, job.device, stamp, status, reason, 1, {} if failed else facts)
+        facts = {} if status == "crashed" else facts
+        row = cells.cell(one.suite, one.case, contender, job.device, stamp, status, reason, 1, facts)
         rows.append(job.run_dir / ROWS, [row])
+        (job.run_dir / PARTS).write_text('{"race": 0.5}\n')
 
 
 def planned_and_job(folder: Path, cpu: Device, blocks: int = 8) -> tuple[Planned, Job]:
@@ -83,6 +87,10 @@ def test_contenders_take_turns_in_shuffled_order_each_in_a_process_of_its_own(tm
     assert len(turns) == 8 and all(sorted(turn) == sorted(one.contenders) for turn in turns) and len(set(turns)) == 2
     assert len({of_block.run_dir for _, of_block in processes.runs}) == 16
     assert {of_block.settings.most_rounds for _, of_block in processes.runs} == {Settings().block_rounds}
+    assert {of_block.settings.rounds for _, of_block in processes.runs} == {Settings().block_rounds}
+    for name, of_block in processes.runs:
+        (case,) = of_block.cases
+        assert case.contenders == (name,) and case.budget_s == 5.0 / 8
 
 
 def test_a_verdict_is_that_of_the_blocks_medians(tmp_path: Path, cpu: Device) -> None:
@@ -119,14 +127,34 @@ def test_a_failure_in_a_block_costs_that_contender_alone(tmp_path: Path, cpu: De
     assert [name for name, _ in processes.runs].count("honest-a") == 3 and found_of(tmp_path, "pair") == []
 
 
+@pytest.mark.parametrize("status", ["incorrect", "unstable"])
+def test_a_block_that_fails_is_told_by_its_own_figures(tmp_path: Path, cpu: Device, status: str) -> None:
+    """A crash has no time, a wrong answer its own error, an unstable block its own time."""
+    one, job = planned_and_job(tmp_path, cpu, blocks=3)
+    facts: Callable[[int], dict[str, Any]] = lambda number: {"error_max": 1e-6 * number, "time_s": 1.0 * number}  # noqa: E731
+    isolate.run(Processes(luck, fails=("honest-a", 2), status=status, facts=facts), job, [one])
+    cell = next(row for row in found_of(tmp_path, "cell") if row["contender"] == "honest-a")
+    assert (cell["status"], cell["reason"], cell["threads"]) == (status, "in block 2: died of SIGSEGV", 1)
+    assert (cell["error_max"], cell["time_s"]) == (2e-6, 2.0) and "isolate" not in cell
+
+
+def test_a_crash_in_a_later_block_has_no_time(tmp_path: Path, cpu: Device) -> None:
+    one, job = planned_and_job(tmp_path, cpu, blocks=3)
+    isolate.run(Processes(luck, fails=("honest-a", 2)), job, [one])
+    crashed = next(row for row in found_of(tmp_path, "cell") if row["contender"] == "honest-a")
+    assert "time_s" not in crashed and "samples" not in crashed
+
+
 def test_what_an_interrupted_run_had_measured_is_not_measured_again(tmp_path: Path, cpu: Device) -> None:
     one, job = planned_and_job(tmp_path, cpu)
     first = Processes(luck, killed_at=8)
     with pytest.raises(KeyboardInterrupt):
         isolate.run(first, job, [one])
     assert not (tmp_path / ROWS).exists()
+    assert (tmp_path / PARTS).read_text().splitlines() == ['{"race": 0.5}'] * 7
     second = Processes(luck)
     isolate.run(second, job, [one])
+    assert len((tmp_path / PARTS).read_text().splitlines()) == 16, "a block's seconds are counted once"
     assert len(first.runs) == 7 and len(second.runs) == 16 - 7
     third = Processes(luck)
     isolate.run(third, job, [one])
@@ -150,13 +178,30 @@ def test_what_the_device_said_of_itself_is_that_of_all_blocks(tmp_path: Path, cp
     def facts(number: int) -> dict[str, Any]:
         clocks = {"clock_mhz": 100 * number, "clock_low_mhz": 10 * number, "clock_high_mhz": 1000 * number}
         state = {"temperature_c": 50 + number, "slowed_by": slow[number], "clocks_mhz": [1]}
-        return clocks | state | {"drift_share": 0.5}
+        rest = dict.fromkeys(("build_s", "first_call_s", "energy_j", "warm_s", "host_s"), 1.0 * number**2)
+        words = {"error.a": 0.5, "measure.b": 1, "note.c": "d", "host_peak_bytes": number}
+        return clocks | state | {"drift_share": 0.5} | rest | words
 
     isolate.run(Processes(luck, facts=facts), job, [one])
     cell = found_of(tmp_path, "cell")[0]
     assert (cell["clock_mhz"], cell["clock_low_mhz"], cell["clock_high_mhz"]) == (200, 10, 3000)
     assert cell["temperature_c"] == 53 and cell["slowed_by"] == "block 2: power cap in 50% of rounds"
     assert "clocks_mhz" not in cell and "drift_share" not in cell
+    assert {cell[name] for name in ("build_s", "first_call_s", "energy_j", "warm_s", "host_s")} == {4.0}
+    assert (cell["error.a"], cell["measure.b"], cell["note.c"], cell["host_peak_bytes"]) == (0.5, 1, "d", 3)
+    assert (cell["loops"], cell["rounds"], cell["block_rounds"], cell["threads"]) == (3, 3, Settings().block_rounds, 1)
+
+
+def test_what_some_blocks_alone_said_is_said_of_no_cell(tmp_path: Path, cpu: Device) -> None:
+    one, job = planned_and_job(tmp_path, cpu, blocks=3)
+    facts: Callable[[int], dict[str, Any]] = lambda number: {"slowed_by": "nothing"} if number < 3 else {}  # noqa: E731
+    isolate.run(Processes(luck, facts=facts), job, [one])
+    assert "slowed_by" not in found_of(tmp_path, "cell")[0]
+    again = tmp_path / "again"
+    again.mkdir()
+    one, job = planned_and_job(again, cpu, blocks=3)
+    isolate.run(Processes(luck, facts=lambda number: {"slowed_by": "nothing"}), job, [one])
+    assert found_of(again, "cell")[0]["slowed_by"] == "nothing"
 
 
 def test_settings_are_checked() -> None:

@@ -63,8 +63,13 @@ BOTH = {"honest-a", "honest-b"}
         ("bench/src/bancada/race.py", BOTH),
         ("packages/attention/src/a/b.py", BOTH),
         ("packages/attention/src/a/new.cpp", BOTH),
+        ("packages/attention/src/a/tuned.toml", BOTH),
+        ("bench/src/bancada/workloads/data/model.safetensors", BOTH),
+        ("bench/src/bancada/workloads/data/tokenizer.json", BOTH),
         ("packages/attention/src/a/notes.md", set()),
         ("bench/src/bancada/report/data.py", set()),
+        ("bench/src/bancada/questions/tuning.py", set()),
+        ("bench/src/bancada/verdicts/win.py", set()),
         ("bench/src/bancada/runs/show.py", set()),
         ("packages/peft/src/c.py", set()),
     ],
@@ -84,8 +89,18 @@ def test_a_key_follows_the_versions_of_the_contender_s_own_libraries(
     monkeypatch.setattr(stale, "_version", lambda name: known.get(name, "none"))
     suite = suite_with("peft")
     assert changes(checkout, lambda: known.update(peft="0.2"), suite) == {"honest-b"}
-    assert changes(checkout, lambda: known.update(torch="2.1"), suite) == BOTH
+    for name in stale.EVERYBODY:
+        assert changes(checkout, lambda name=name: known.update({name: "9.9"}), suite) == BOTH, name
     assert changes(checkout, lambda: known.update(rich="9"), suite) == set()
+    assert changes(checkout, lambda: monkeypatch.setattr(stale.platform, "python_version", lambda: "9"), suite) == BOTH
+
+
+def test_a_key_follows_the_names_of_sources_too(checkout: Path) -> None:
+    """What was imported as one name is now imported as another, though all bytes are the same."""
+    folder = checkout / "packages/attention/src/a"
+    (folder / "c.py").write_text("y = 1\n")
+    assert changes(checkout, lambda: (folder / "c.py").rename(folder / "d.py")) == BOTH
+    assert stale._version("no-such-distribution") == "none"
 
 
 def test_a_key_follows_the_device_and_suites_of_one_s_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,6 +120,7 @@ def test_a_case_is_measured_again_whole_where_one_of_its_contenders_changed() ->
     assert stale.changed(asked, now, now) == []
     assert stale.changed(asked, now | {"planted.sound:honest-b": "0"}, now) == [("planted.sound", "r0-fp32")]
     assert len(stale.changed(asked, {}, now)) == 2
+    assert stale.changed(asked, now | {"planted.other:x": "1"}, now) == []
 
 
 def test_rows_of_changed_cases_are_set_aside_and_nothing_else_is_touched(tmp_path: Path) -> None:
@@ -120,6 +136,22 @@ def test_rows_of_changed_cases_are_set_aside_and_nothing_else_is_touched(tmp_pat
     assert sorted(left.splitlines(keepends=True) + aside.splitlines(keepends=True)) == sorted(before)
     assert {row["kind"] for row in rows.read(path).rows} == {"run", "ceiling", "cell", "pair", "aa", "end"}
     assert case[1].encode() not in left and stale.set_aside(run, [case]) == 0 and stale.set_aside(run, []) == 0
+
+
+def test_every_kind_of_row_of_a_case_is_set_aside_and_added_to_those_of_before(tmp_path: Path) -> None:
+    kinds = ("cell", "pair", "trial", "curve", "contrast", "aa", "ceiling", "run")
+    path = tmp_path / "rows.jsonl"
+    other = json.dumps({"kind": "cell", "suite": "s", "case": "d"})
+    odd = ['{"kind": "cell"}', '{"kind": "cell", "suite": ["s"], "case": {}}', "[1]", "[" * 100_000, "", "{"]
+    for turn in (1, 2):
+        mine = [json.dumps({"kind": kind, "suite": "s", "case": "c", "turn": turn}) for kind in kinds]
+        path.write_text("\n".join([*odd, *mine, other]) + "\n")
+        assert stale.set_aside(tmp_path, [("s", "c")]) == 5
+        assert path.read_text().splitlines() == [*odd, *mine[5:], other]
+        aside = [json.loads(line) for line in (tmp_path / stale.SUPERSEDED).read_text().splitlines()]
+        assert [(row["kind"], row["turn"]) for row in aside[-5:]] == [(kind, turn) for kind in kinds[:5]]
+        assert len(aside) == 5 * turn
+    assert stale.set_aside(tmp_path / "nowhere", [("s", "c")]) == 0
 
 
 def campaign(checkout: Path, **changes: object) -> Campaign:

@@ -114,6 +114,94 @@ def test_the_counters_of_all_packages_are_added_and_may_wrap(tmp_path: Path) -> 
     package(tmp_path, 0, 50_000)
     package(tmp_path, 1, 400_000)
     assert asked.energy_j() == pytest.approx(0.15 + 0.30)
+    package(tmp_path, 1, 500_000)
+    assert asked.energy_j() == pytest.approx(0.15 + 0.30 + 0.10), "each reading goes on from the one before"
+
+
+def test_a_package_that_cannot_be_read_for_once_leaves_out_that_reading_alone(tmp_path: Path) -> None:
+    package(tmp_path, 0, 100_000)
+    gone = package(tmp_path, 1, 100_000)
+    asked = telemetry.Rapl(tmp_path)
+    assert asked.energy_j() == 0.0
+    for text in (None, "", "none", "-5"):
+        (gone / "energy_uj").unlink(missing_ok=True)
+        if text is not None:
+            (gone / "energy_uj").write_text(text)
+        assert asked.energy_j() is None
+    package(tmp_path, 0, 300_000)
+    package(tmp_path, 1, 200_000)
+    assert asked.energy_j() == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize("told", ["0\n", "", "much", "50000"])
+def test_a_counter_that_goes_back_and_tells_no_range_that_explains_it_gives_no_energy(
+    tmp_path: Path, told: str
+) -> None:
+    """Another package's joules must not hide that this one's are not known."""
+    reset = package(tmp_path, 0, 900_000)
+    package(tmp_path, 1, 0)
+    (reset / "max_energy_range_uj").write_text(told)
+    asked = telemetry.Rapl(tmp_path)
+    assert asked.energy_j() == 0.0
+    package(tmp_path, 1, 990_000)
+    (reset / "energy_uj").write_text("100000")
+    assert asked.energy_j() is None
+    (reset / "energy_uj").write_text("150000")
+    assert asked.energy_j() == pytest.approx(0.05), "counted again from where it went on"
+
+
+def test_a_counter_that_stands_still_gives_no_energy_and_ends_are_waited_for(tmp_path: Path) -> None:
+    package(tmp_path, 0, 5)
+    said: list[str] = []
+
+    class Clock(CpuClock):
+        def synchronise(self) -> None:
+            said.append("wait")
+
+    def call() -> None:
+        said.append("call")
+
+    assert telemetry.energy_per_call(call, Clock(), telemetry.Rapl(tmp_path), 1e-9, 0.0) is None
+    assert said == ["wait", "call", "call", "call", "wait"]
+
+
+def test_energy_is_over_the_calls_that_were_made_where_they_took_longer_than_thought(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls: list[int] = []
+    monkeypatch.setattr(telemetry, "time", SimpleNamespace(perf_counter=lambda: 0.0078125 * len(calls)))
+    asked = telemetry.Nvml(fake_nvml([]), "u")
+    found = telemetry.energy_per_call(lambda: calls.append(1), CpuClock(), asked, seconds=0.015625, call_s=1e-5)
+    assert len(calls) == 8 and found == pytest.approx(0.250 / 8), "four times as long as was asked for, and no longer"
+
+
+def test_what_the_rounds_said_is_summed_up_over_those_that_said_something() -> None:
+    asked = telemetry.Nothing()
+    states = [
+        telemetry.State(100.0, 50.0, ("power cap",)),
+        telemetry.State(300.0, 70.0, ("power brake", "power cap")),
+        telemetry.State(None, None, None),
+        telemetry.State(110.0, 60.0, ()),
+    ]
+    found = telemetry.Log(asked, states).fields()
+    assert (found["clock_mhz"], found["clocks_mhz"], found["temperature_c"]) == (110.0, [100.0, 300.0, 110.0], 70.0)
+    assert found["slowed_by"] == "power cap in 67% of rounds; power brake in 33% of rounds"
+    assert telemetry.Log(asked, states[3:]).fields()["slowed_by"] == "nothing"
+    many = telemetry.Log(asked, [telemetry.State(1.0, None, None)] * (rows.MOST_SAMPLES + 1)).fields()
+    assert len(many["clocks_mhz"]) == rows.MOST_SAMPLES
+
+
+@pytest.mark.parametrize(
+    ("bits", "said"),
+    [
+        (0x00, ()), (0x03, ()), (0x100, ()), (0x04, ("power cap",)), (0x08, ("hardware slowdown",)),
+        (0x10, ("sync boost",)), (0x20, ("heat (software)",)), (0x40, ("heat (hardware)",)), (0x80, ("power brake",)),
+        (0xFF, ("power cap", "hardware slowdown", "sync boost", "heat (software)", "heat (hardware)", "power brake")),
+    ],
+)  # fmt: skip
+def test_each_bit_of_a_slowdown_has_its_words(bits: int, said: tuple[str, ...]) -> None:
+    """The masks of nvml.h: 1 is an idle GPU, 2 clocks that an application set, 0x100 those of a display."""
+    assert telemetry.Nvml(fake_nvml([1500], reasons=bits), "u").state().slowdowns == said
 
 
 def test_a_gpu_is_asked_only_where_the_library_is(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,7 +211,12 @@ def test_a_gpu_is_asked_only_where_the_library_is(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(sys.modules, "pynvml", fake_nvml([1500]))
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda index: SimpleNamespace(uuid="abc"))
     telemetry.probe.cache_clear()
-    assert isinstance(telemetry.probe("cuda"), telemetry.Nvml)
+    found = telemetry.probe("cuda")
+    assert isinstance(found, telemetry.Nvml) and found._handle == "GPU-abc"
+    assert isinstance(telemetry.probe("cpu"), telemetry.Rapl) and telemetry.probe("cuda") is found
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda index: 1 / 0)
+    telemetry.probe.cache_clear()
+    assert isinstance(telemetry.probe("cuda"), telemetry.Nothing)
     telemetry.probe.cache_clear()
 
 

@@ -94,7 +94,7 @@ def _rows(job: Job, one: Planned, found: Mapping[str, Sequence[Row]]) -> list[Ro
     whole: dict[str, list[float]] = {}
     for name, blocks in found.items():
         last = blocks[-1]
-        facts = _measured(blocks[:1])
+        facts = _measured(last)
         if last["status"] == "ok":
             whole[name] = [float(row["time_s"]) for row in blocks]
             facts = _facts(job, one, blocks)
@@ -110,10 +110,10 @@ def _rows(job: Job, one: Planned, found: Mapping[str, Sequence[Row]]) -> list[Ro
     return written
 
 
-def _measured(blocks: Sequence[Row]) -> Row:
+def _measured(row: Row) -> Row:
     """What a block's row holds of measures: not the identity, nor the axes."""
     return {
-        name: value for name, value in blocks[0].items()
+        name: value for name, value in row.items()
         if name in rows.MEASURES or name.startswith(("error.", "measure.", "note."))
     }  # fmt: skip
 
@@ -123,7 +123,7 @@ def _facts(job: Job, one: Planned, blocks: Sequence[Row]) -> Row:
     dtype = ceilings.dtype_of(one.case)
     medians = np.array([row["time_s"] for row in blocks], dtype=np.float64)
     reach = [ceilings.reachable(known, dtype) for known in (job.matmul_ceiling, job.copy_ceiling)]
-    facts = {name: value for name, value in _measured(blocks).items() if name not in _OF_A_BLOCK}
+    facts = {name: value for name, value in _measured(blocks[0]).items() if name not in _OF_A_BLOCK}
     facts |= cells.timing(medians, int(blocks[0]["loops"]), one.suite.work(one.case), reach[0], reach[1], job.device)
     for names, joined in ((_MIDDLE, statistics.median), (_LEAST, min), (_MOST, max)):
         facts |= {name: joined([row[name] for row in blocks]) for name in names if all(name in row for row in blocks)}

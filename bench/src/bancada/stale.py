@@ -21,7 +21,7 @@ from bancada.suite import Device
 from bancada.sweep import Planned
 from bancada.whole import write_whole
 
-SOURCES = {".py", ".cpp", ".toml", ".safetensors"}
+SOURCES = {".py", ".cpp", ".toml", ".safetensors", ".json"}
 ONLY_READS = ("questions", "report", "runs", "verdicts")
 """The folders of the harness that measure nothing."""
 SUPERSEDED = "superseded.jsonl"
@@ -107,6 +107,6 @@ def _case(line: bytes) -> tuple[str, str] | None:
     """Which case a line of rows is of; None for other kinds, and for what cannot be read."""
     try:
         row = json.loads(line)
-        return (row["suite"], row["case"]) if row["kind"] in _OF_A_CASE else None
-    except (ValueError, KeyError, TypeError):
+        return (str(row["suite"]), str(row["case"])) if row["kind"] in _OF_A_CASE else None
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None

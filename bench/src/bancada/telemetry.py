@@ -99,22 +99,30 @@ class Rapl(Nothing):
     """The energy counters of all processor packages; each wraps around at a value it tells, which is put right."""
 
     def __init__(self, folder: Path = POWERCAP) -> None:
-        zones = sorted(folder.glob("intel-rapl:*")) if folder.is_dir() else []
+        zones = sorted(folder.glob("intel-rapl:*"))
         self._zones = [zone for zone in zones if _text(zone / "name").startswith("package")]
-        self._wraps = [int(_text(zone / "max_energy_range_uj") or 0) for zone in self._zones]
+        self._wraps = [_number(zone / "max_energy_range_uj") or 0 for zone in self._zones]
         self._last: list[int] | None = None
         self._total = 0
 
     def energy_j(self) -> float | None:
-        """Joules of all packages since the first reading; None where one cannot be read."""
-        texts = [_text(zone / "energy_uj") for zone in self._zones]
-        if not texts or not all(text.isdigit() for text in texts):
+        """Joules of all packages since the first reading; None where one cannot be read, or went back unexplained."""
+        read = [_number(zone / "energy_uj") for zone in self._zones]
+        now = [value for value in read if value is not None]
+        if not now or len(now) < len(read):
             return None
-        now = [int(text) for text in texts]
-        for old, new, wrap in zip(self._last or now, now, self._wraps, strict=True):
-            self._total += new - old if new >= old else new - old + wrap
+        counters = zip(self._last or now, now, self._wraps, strict=True)
+        steps = [new - old if new >= old else new - old + wrap for old, new, wrap in counters]
         self._last = now
+        if min(steps) < 0:
+            return None
+        self._total += sum(steps)
         return self._total * 1e-6
+
+
+def _number(path: Path) -> int | None:
+    text = _text(path)
+    return int(text) if text.isdecimal() else None
 
 
 def _text(path: Path) -> str:
