@@ -74,7 +74,7 @@ def _speed(suite: SuiteRows, group: Slice, mine: str, plain: str) -> str:
     lengths = [next(iter(group)), list(told)[-1]]
     parts = [f"at {count(x, UNIT)} {label(suite, mine)} {against_words(suite, mine, plain, [group[x]])}"
              for x in dict.fromkeys(lengths)]  # fmt: skip
-    if told != group and list(group)[-1] != lengths[-1]:
+    if list(group)[-1] != lengths[-1]:
         parts.append(f"at {count(list(group)[-1], UNIT)} nothing is decided between the two")
     first = suite.compare(group[lengths[0]], mine, plain)
     assert first is not None, "both were measured there"

@@ -8,7 +8,7 @@ from bancada.questions.words import count, label, portion, ratio, sentence
 from bancada.rows import Row
 from bancada.verdicts import regions
 from bancada.verdicts.clauses import against_words, median_ratio
-from bancada.verdicts.comparisons import SuiteRows, high_s, low_s
+from bancada.verdicts.comparisons import SuiteRows, high_s, low_s, outcome_of
 
 SUITE, AXIS, UNIT = "parallelism.checkpointing", "layers", "layers"
 TECHNIQUE = "activation-checkpointing"
@@ -70,32 +70,33 @@ def _at_equal_memory(suite: SuiteRows, mine: str, plain: str) -> str:
             room = kept[batch].get("peak_bytes")
             fits = [x for x in again if room and again[x].get("peak_bytes", room + 1) <= room]
             if fits and max(fits) > batch:
-                return _throughput(suite, plain, (batch, kept[batch]), (max(fits), again[max(fits)]))
+                return _throughput(suite, group[batch], plain, (batch, kept[batch]), (max(fits), again[max(fits)]))
     return ""
 
 
-def _throughput(suite: SuiteRows, plain: str, kept: Batch, again: Batch) -> str:
-    """`At equal memory, with a batch of 16 in the place of 4, it does fewer sequences a second: 0.79x [..] those`."""
+def _throughput(suite: SuiteRows, case: str, plain: str, kept: Batch, again: Batch) -> str:
+    """`At equal memory, with 8 layers and a batch of 16 in the place of 4, it does fewer sequences a second: ..`."""
     (small, usual), (large, row) = kept, again
     gain = (large / float(row["time_s"])) / (small / float(usual["time_s"]))
     low = (large / high_s(row)) / (small / low_s(usual))
     high = (large / low_s(row)) / (small / high_s(usual))
-    word = "more" if low > 1.01 else "fewer" if high < 0.99 else "no more and no fewer, as far as one can tell,"
+    words = {"slower": "more", "faster": "fewer", "tie": "as many"}  # of sequences, more is better
+    word = words.get(outcome_of(low, high), "no more and no fewer, as far as one can tell,")
+    depth = count(suite.axes[case][AXIS], UNIT)
     return (
-        f"At equal memory, with a batch of {large} in the place of {small}, it does {word} sequences a second: "
-        f"{gain:.2f}x [{low:.2f}, {high:.2f}] those of {label(suite, plain)}."
+        f"At equal memory, with {depth} and a batch of {large} in the place of {small}, it does {word} sequences a "
+        f"second: {gain:.2f}x [{low:.2f}, {high:.2f}] those of {label(suite, plain)}."
     )
 
 
 def _memory_turn(suite: SuiteRows, group: Slice, mine: str, plain: str) -> str:
     """How the saving grows with depth."""
-    ends = list(dict.fromkeys((next(iter(group)), list(group)[-1])))
-    said = [(x, median_ratio(suite, mine, plain, [group[x]], "peak_bytes")) for x in ends]
-    if len(said) < 2 or None in [value for _, value in said]:
-        return ""
-    return "with depth: " + ", ".join(
-        f"{portion(value, 'the memory')} with {count(x, UNIT)}" for x, value in said if value
-    )
+    said = [
+        f"{portion(value, 'the memory')} with {count(x, UNIT)}"
+        for x in dict.fromkeys((next(iter(group)), list(group)[-1]))
+        if (value := median_ratio(suite, mine, plain, [group[x]], "peak_bytes")) is not None
+    ]
+    return f"with depth: {', '.join(said)}" if len(said) > 1 else ""
 
 
 def _chart(suite: SuiteRows, group: Slice, contenders: list[str]) -> Chart:

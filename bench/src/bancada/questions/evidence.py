@@ -107,12 +107,7 @@ def figures(rows: Sequence[Row], name: str) -> list[float]:
     return found if len(found) == len(rows) else []
 
 
-def row_ids(suite: SuiteRows, cases: Iterable[str], contenders: Iterable[str] | None = None) -> tuple[str, ...]:
-    """The ids of the measured rows of these contenders (all, where none is named) at these cases."""
-    named = None if contenders is None else set(contenders)
-    return tuple(
-        str(suite.cells[case][one]["row_id"])
-        for case in cases
-        for one in suite.ok(case)
-        if named is None or one in named
-    )
+def row_ids(suite: SuiteRows, cases: Iterable[str], contenders: Iterable[str]) -> tuple[str, ...]:
+    """The ids of the measured rows of these contenders at these cases."""
+    named = set(contenders)
+    return tuple(str(suite.cells[case][one]["row_id"]) for case in cases for one in suite.ok(case) if one in named)

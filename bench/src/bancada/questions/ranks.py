@@ -11,12 +11,14 @@ from bancada.rows import Row
 from bancada.verdicts import regions
 from bancada.verdicts.comparisons import Comparison, SuiteRows, high_s, low_s, outcome_of
 from bancada.verdicts.figures import say_bytes, say_time
-from bancada.verdicts.ranked import link_bytes, model_state
+from bancada.verdicts.ranked import COLLECTIVES, link_bytes, model_state
 
 SUITE, RANKS, SENT = "parallelism.training", "world_size", "measure.comm.bytes"
 SHARDED = "zero-3"
 LINK = 1.25e9
 """Bytes a second of a link of 10 Gbit/s."""
+HARDLY = 0.01
+"""A kind of less than this share of the largest is not worth naming, such as 8 bytes of a norm."""
 KINDS = (("parameters", "parameters"), ("gradients", "gradients"), ("optimizer", "optimizer state"))
 
 
@@ -74,7 +76,8 @@ def _scaling(suite: SuiteRows, plain: str) -> tuple[str, tuple[str, ...]]:
         a, b = (suite.cells[group[x]][plain] for x in (many, few))
         low, high = low_s(a) / high_s(b), high_s(a) / low_s(b)
         found = Comparison(a["time_s"] / b["time_s"], low, high, outcome_of(low, high))
-        word = {"faster": "It is not slower here", "slower": "It is slower here"}.get(found.outcome, "Not decided here")
+        words = {"faster": "It is not slower here", "slower": "It is slower here", "tie": "It is level here"}
+        word = words.get(found.outcome, "Not decided here")
         text = f"{word}: on {many} ranks a step takes {ratio(found)} the time on {few}, at the same global batch. "
         return text, row_ids(suite, group.values(), [plain])
     return "", ()
@@ -136,11 +139,11 @@ def sharded(evidence: Evidence) -> Answer | None:
     error = max((float(rows[one]["error_rel"]) for one in names if "error_rel" in rows[one]), default=None)
     same = "At one precision" if len(precision) == 1 else f"At different precisions ({'; '.join(sorted(precision))})"
     far = (
-        f" all leave one process's weights after five steps, to {error:.1e} of a tensor's norm"
+        f", all leave one process's weights after five steps, to {error:.1e} of a tensor's norm"
         if error is not None
         else ""
     )
-    why = f"{same},{far}. {_kinds(suite, case, names)}" if far else f"{same}. {_kinds(suite, case, names)}"
+    why = f"{same}{far}. {_kinds(suite, case, names)}"
     note = _shared([rows[one] for one in names])
     chart = Chart(
         "bars", "Model state held by the fullest rank",
@@ -180,22 +183,23 @@ def _times(suite: SuiteRows, case: str, names: Sequence[str]) -> str:
         if one == base or found is None:
             continue
         apart = "" if (case, one, base) in suite.pairs else " (not in the same rounds)"
-        who = f"of {label(suite, one)}" if parts else f"A step of {label(suite, one)} takes"
+        who = f"{'one' if parts else 'a step'} of {label(suite, one)} takes"
         parts.append(f"{who} {ratio(found)} {label(suite, base)}'s time{apart}")
-    return ", ".join(parts)
+    return sentence(", ".join(parts))
 
 
 def _kinds(suite: SuiteRows, case: str, names: Sequence[str]) -> str:
-    """Where they differ, kind by kind, and in which collective."""
+    """Where they differ by more than a twentieth, kind by kind, and in which collective."""
     rows = suite.cells[case]
     fields = [(f"measure.bytes.{kind}", title) for kind, title in KINDS]
     fields += [
-        (f"measure.comm.{one}.bytes", f"{one.replace('_', '-')} a step") for one in ("all_gather", "reduce_scatter")
+        (f"measure.comm.{one}.bytes", f"{one.replace('_', '-')} a step") for one in (*COLLECTIVES, "all_reduce", "send")
     ]
+    every = [(title, {one: float(rows[one].get(name, 0)) for one in names}) for name, title in fields]
+    least = HARDLY * max(value for _, values in every for value in values.values())
     said = []
-    for name, title in fields:
-        values = {one: float(rows[one].get(name, 0)) for one in names}
-        if max(values.values()) > 1.05 * min(values.values()):
+    for title, values in every:
+        if max(values.values()) > max(1.05 * min(values.values()), least):
             said.append(
                 f"{title}: " + ", ".join(f"{label(suite, one)} {say_bytes(value)}" for one, value in values.items())
             )

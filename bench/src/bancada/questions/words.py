@@ -46,11 +46,14 @@ def label(suite: SuiteRows, contender: str) -> str:
 
 
 def place(suite: SuiteRows, case: str, axis: str = "") -> str:
-    """` (pattern neurons, keep 0.02)`: what tells a case from the suite's others, `axis` apart; '' if nothing does."""
+    """` (pattern neurons, keep 0.02)`: what tells a case from the suite's others, `axis` apart; '' where nothing does.
+
+    What is 0 is what the suite takes where nobody chooses, and goes without a word.
+    """
     told = [
         with_axis(name, word(value))
         for name, value in suite.axes[case].items()
-        if name != axis and any(axes.get(name) != value for axes in suite.axes.values())
+        if name != axis and (value or value is False) and any(axes.get(name) != value for axes in suite.axes.values())
     ]
     return f" ({', '.join(told)})" if told else ""
 
