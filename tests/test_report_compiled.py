@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,8 @@ FOUND = [
     row(SUITE, SM_90 | {"block": 64}),
     row(SUITE, SM_90 | {"block": 128}, stack_bytes=96, instructions=20.0),
     row(SUITE, SM_90 | {"block": 32}, instructions=25.0, resident_warps=48),
-    row(SUITE, SM_90 | {"block": 256}, "unsupported", "needs 400,000 bytes of shared memory"),
+    row(SUITE, SM_90 | {"block": 256}, "unsupported", "needs 400,000 bytes of shared memory", shared_bytes=400_000),
+    row(SUITE, SM_90 | {"block": 16}, "crashed", "CompilationError: at 1:0"),
     row(SUITE, {"target": "sm_80", "block": 64}, stack_bytes=8, resident_warps=8, occupancy=0.125),
 ]
 SECTION = "document.querySelector('[data-suite=\"planted.compile\"]')"
@@ -39,7 +41,7 @@ def test_what_to_try_first_comes_first_and_nothing_looks_measured(browser: Any, 
     seen = Seen(browser, page)
     assert "nothing here was timed" in texts(seen, ".caution")[0]
     assert texts(seen, ".win") == [
-        "64, 4 warps2 of 4 left to try16 warps resident, no stack",
+        "64, 4 warps2 of 5 left to try16 warps resident, no stack",
         "64, 4 warps1 of 1 left to try8 warps resident, 8 B of stack",
     ]
     order = seen.get(f"[...{SECTION}.querySelectorAll('.configurations tbody tr')].map(r => "
@@ -49,10 +51,13 @@ def test_what_to_try_first_comes_first_and_nothing_looks_measured(browser: Any, 
         ["2", "32, 4 warps", "left to try", "48"],
         ["3", "128, 4 warps", "dominated by 1", "16"],
     ]
-    assert texts(seen, ".gaps") == ["Ruled out: 256, 4 warps (unsupported: needs 400,000 bytes of shared memory)."]
+    assert texts(seen, ".gaps") == [
+        "Ruled out: 256, 4 warps (unsupported: needs 400,000 bytes of shared memory).",
+        "Not compiled: 16, 4 warps (crashed: CompilationError: at 1:0).",
+    ]
     assert "somewhere better in stack (spilled registers), missing" in " ".join(texts(seen, ".note"))
     heads = seen.get("[...document.querySelectorAll('.figures dd')].map(node => node.textContent.trim())")
-    assert heads == ["0 of 5", "–", "–"]
+    assert heads == ["0 of 6", "–", "–"]
     assert "compiled: 4" in seen.get("document.querySelector('#coverage-body .legend').textContent")
     seen.close()
 
@@ -67,6 +72,29 @@ def test_a_target_is_chosen_by_a_click_and_by_the_filter(browser: Any, page: Pat
     filtered = Seen(browser, page, fragment="#target=sm_80")
     assert texts(filtered, ".win") == ["64, 4 warps1 of 1 left to try8 warps resident, 8 B of stack"]
     filtered.close()
+
+
+def test_a_filter_that_hides_the_better_one_leaves_the_worse_dominated(browser: Any, page: Path) -> None:
+    seen = Seen(browser, page, fragment="#block=128")
+    assert texts(seen, ".win") == ["128, 4 warps0 of 1 left to try16 warps resident, 96 B of stack"]
+    assert "dominated by 64, 4 warps" in texts(seen, ".configurations tbody tr")[0]
+    seen.close()
+    alone = Seen(browser, page, fragment="#block=16")
+    assert texts(alone, ".win") == ["none compiledcrashed"] and not texts(alone, ".configurations table")
+    alone.close()
+
+
+def test_contenders_are_choices_of_their_own(browser: Any, tmp_path: Path) -> None:
+    both = suite(SOUND, dataclasses.replace(SOUND, id="second", label="the second"))
+    found = [
+        row(both, SM_90 | {"block": block}, contender=one, stack_bytes=stack)
+        for one, block, stack in ((0, 64, 0), (0, 128, 8), (1, 64, 8), (1, 128, 0))
+    ]
+    seen = Seen(browser, build([write(tmp_path / "runs" / "x", both, found)]))
+    assert texts(seen, ".wins tbody th") == ["sound", "the second"]
+    assert [text.split(" left")[0] for text in texts(seen, ".win")] == ["64, 4 warps1 of 2", "128, 4 warps1 of 2"]
+    assert texts(seen, ".configurations h4") == ["Configurations: sm_90, sound"]
+    seen.close()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

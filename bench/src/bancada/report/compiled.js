@@ -6,14 +6,17 @@ const leftToTry = (cells) => inOrderOfTrial(cells).filter((c) => !c.dominated_by
 const saySpills = (bytes) => (bytes ? `${sayValue(bytes)} B of stack` : "no stack");
 
 function questionsOf(suite, cells) {
-  // The cells by what is not to be chosen (kernel, sizes, run), as {title, cells, byTarget}.
+  // The cells by what is not to be chosen (contender, kernel, sizes, run), as {title, cells, byTarget}.
   const own = Object.keys(cells[0].axes).filter((name) => name !== "target" && !suite.configuration.includes(name));
   const varying = own.filter((name) => unique(cells.map((c) => c.axes[name])).length > 1);
-  const runs = unique(cells.map((c) => c.run)).length > 1;
+  const [runs, contenders] = ["run", "contender"].map((name) => unique(cells.map((c) => c[name])).length > 1);
   const place = (n, value) => (typeof value === "string" ? value : sayAxis(n, value));
-  const title = (c) => [...varying.map((n) => place(n, c.axes[n])), runs ? c.run : ""].filter(Boolean).join(", ");
+  const title = (c) =>
+    [contenders ? c.label : "", ...varying.map((n) => place(n, c.axes[n])), runs ? c.run : ""]
+      .filter(Boolean)
+      .join(", ");
   const fixed = own.filter((name) => !varying.includes(name)).map((name) => place(name, cells[0].axes[name]));
-  const found = groups(cells, (c) => [c.run, ...varying.map((n) => c.axes[n])].join(KEY)).map((inside) => ({
+  const found = groups(cells, (c) => [c.run, c.contender, ...varying.map((n) => c.axes[n])].join(KEY)).map((inside) => ({
     title: title(inside[0]),
     cells: inside,
     byTarget: group(inside, (c) => c.axes.target),
@@ -23,7 +26,7 @@ function questionsOf(suite, cells) {
 
 function firstChoice(cells, pick) {
   if (!cells) return el("span", { class: "unplanned" }, "not planned");
-  const [first] = leftToTry(cells);
+  const [first] = inOrderOfTrial(cells); // where a filter hides what dominates them all, none is left to try
   const tile = (name, ...notes) =>
     el(
       "button",
@@ -93,16 +96,17 @@ function configurationTable(suite, cells) {
   });
 }
 
-function ruledOut(cells) {
-  // What does not compile or does not fit, each with its reason.
-  const lost = cells.filter((c) => c.status !== "compiled");
-  if (!lost.length) return null;
-  const parts = lost.map((c, i) => [
+const overLimit = (c) => c.status === "unsupported" && "measure.compile_s" in c; // compiled, and does not fit
+
+function gaps(title, cells) {
+  // A paragraph of configurations each with its reason; none where there are none.
+  if (!cells.length) return [];
+  const parts = cells.map((c, i) => [
     i ? "; " : "",
     button(configurationOf(c), () => showCell(c), { class: "link" }),
     ` (${words(c.status)}: ${c.reason})`,
   ]);
-  return el("p", { class: "gaps" }, el("b", {}, "Ruled out: "), parts.flat(), ".");
+  return [el("p", { class: "gaps" }, el("b", {}, `${title}: `), parts.flat(), ".")];
 }
 
 function compiledSection(suite, cells) {
@@ -125,12 +129,14 @@ function compiledSection(suite, cells) {
     return [some[0].axes.target, question.title].filter(Boolean).join(", ");
   };
   const show = (some) => {
+    const lost = (over) => some.filter((c) => c.status !== "compiled" && overLimit(c) === over);
     const note = `${leftToTry(some).length} of ${counted(some.length, "configuration")} left to try.`;
     box.replaceChildren(
       el("h4", {}, `Configurations: ${name(some)}`),
       el("p", { class: "note" }, note),
       ...(inOrderOfTrial(some).length ? [configurationTable(suite, some)] : []),
-      ...[ruledOut(some)].filter(Boolean),
+      ...gaps("Ruled out", lost(true)),
+      ...gaps("Not compiled", lost(false)),
     );
   };
   const jump = (some) => {
