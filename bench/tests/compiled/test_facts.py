@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import _planted_compiled as planted
 import pytest
@@ -109,9 +110,11 @@ def test_amds_figures_are_those_of_its_metadata() -> None:
 def test_nvidias_figures_are_those_of_its_tool(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("triton")
     said = SimpleNamespace(stdout="Function kernel:\n  REG:40 STACK:8 SHARED:0 LOCAL:0")
-    monkeypatch.setattr(compiler.subprocess, "run", lambda command, **options: said)
+    run = mock.Mock(return_value=said)
+    monkeypatch.setattr(compiler.subprocess, "run", run)
     read = SimpleNamespace(asm={"cubin": b""}, metadata=SimpleNamespace(shared=1024))
     assert compiler._of_nvidia(read) == (40, 8, None, 1024)
+    assert run.call_args.kwargs.items() >= {"check": True, "timeout": compiler.LONGEST_TOOL_S}.items()
     said.stdout = "nothing of it"
     with pytest.raises(RuntimeError, match="says nothing of registers: 'nothing of it'"):
         compiler._of_nvidia(read)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -71,7 +72,8 @@ def test_every_failure_has_its_type_and_its_reason(tmp_path: Path) -> None:
     assert told["elsewhere"] == ("unsupported", "only on Sundays")
     status, reason = told["greedy"]
     needed = found["greedy"]["measure.shared_bytes"]
-    assert status == "unsupported" and needed > 166_912
+    assert status == "unsupported" and needed > 166_912 and found["greedy"]["measure.resident_blocks"] == 0
+    assert found["greedy"]["measure.stages"] == 24
     assert reason == f"needs {needed:,} bytes of shared memory a block; sm_80 has 166,912 for one"
 
 
@@ -106,7 +108,20 @@ def test_what_is_compiled_is_told_from_what_was_cached(tmp_path: Path, monkeypat
     assert [cached(**change) for change in changes] == [False] * len(changes)
     assert all(cached(**change) for change in changes) and list(tmp_path.rglob("*.cubin"))
     monkeypatch.setattr("triton.runtime.cache.triton_key", lambda: "another version")
-    assert not cached() and triton.knobs.compilation.listener is before
+    assert not cached()
+    with pytest.raises(triton.CompilationError):
+        compile_launch(dataclasses.replace(launch, constants={}), "sm_80")
+    assert triton.knobs.compilation.listener is before
+
+
+def test_target_and_warps_reach_the_compiler() -> None:
+    for target, told in (
+        ("sm_80", r"\.target sm_80\n(?s:.*)\.reqntid 128\n"),
+        ("sm_90", r"\.target sm_90a\n(?s:.*)\.reqntid 128\n"),
+        ("gfx942", r"\.max_flat_workgroup_size: 256\n(?s:.*)\.wavefront_size: +64\n"),
+    ):
+        made = compile_launch(planted.SOUND.build(planted.suite().case(target=target)), target)
+        assert re.search(told, made.assembly) and "tt.func" in made.ttir
 
 
 def test_the_interpreter_compiles_nothing() -> None:
@@ -121,8 +136,13 @@ def test_the_second_time_comes_from_the_cache(tmp_path: Path) -> None:
         folder.mkdir()
         row = compiled(folder, planted.suite(planted.SOUND))["sound"]
     assert row["note.compile"] == "from the cache" and row["measure.compile_s"] > 0
-    changed = planted.suite(planted.SOUND).case(num_warps=2)
-    assert compile_launch(planted.SOUND.build(changed), "sm_80").registers != row["measure.registers"]
+    third = tmp_path / "third"
+    third.mkdir()
+    changed = compiled(third, planted.suite(planted.SOUND), num_warps=2)["sound"]
+    assert changed["measure.registers"] != row["measure.registers"]
+    for one, warps in ((row, 4), (changed, 2)):
+        held = occupancy(find("sm_80"), one["measure.registers"], one["measure.shared_bytes"], warps)
+        assert (one["measure.resident_warps"], one["note.limit"]) == (held.warps, held.limit)
 
 
 def test_spilled_registers_are_stored_and_loaded_again() -> None:
