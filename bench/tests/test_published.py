@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,10 @@ def test_a_figure_is_read_whole(tmp_path: Path) -> None:
     rest = {name: value for name, value in (ONE | BESIDE).items() if not name.startswith("axis.")}
     assert one == Figure(**rest, high=4, axes={"seq_len": 16384})
     assert load(tmp_path / "none.jsonl") == []
+    axes = {"axis.a": True, "axis.b": 0.5, "axis.c": "d"}
+    one, other = load(lines(tmp_path, ONE | {"device": "", "note": "n"}, "", "  ", ONE | BESIDE | axes | {"id": "2"}))
+    assert (one.device, one.note, one.value, one.device_family) == ("", "n", 3.5, "")
+    assert other.axes == {"seq_len": 16384, "a": True, "b": 0.5, "c": "d"}
 
 
 @pytest.mark.parametrize(
@@ -55,6 +60,18 @@ def test_a_figure_is_read_whole(tmp_path: Path) -> None:
         ("{", "line 2: not JSON"),
         ([1], "line 2: must be an object"),
         (ONE | {"id": "A b"}, "line 2: id='A b': allowed are"),
+        (ONE | {"id": "a b"}, "line 2: id='a b': allowed are"),
+        (ONE | {"id": ".a"}, "line 2: id='.a': allowed are"),
+        (ONE | {"id": "a\n"}, "line 2: id=.*: allowed are"),
+        (ONE | {"id": ""}, "line 2: id='': must be a text, not empty"),
+        (ONE | {"value": math.nan}, "line 2: value=nan: must be a finite number"),
+        (ONE | {"high": "9"}, "line 2: high='9': must be a finite number"),
+        (ONE | BESIDE | {"scale": None}, "line 2: scale=None: must be a finite number"),
+        (ONE | {"suite": "x"}, "line 2: suite and measure: both are needed"),
+        (ONE | {"measure": "x"}, "line 2: suite and measure: both are needed"),
+        (ONE | BESIDE | {"suite": " "}, "line 2: suite=' ': must be a text, not empty"),
+        (ONE | BESIDE | {"measure": 1}, "line 2: measure=1: must be a text, not empty"),
+        (ONE | {"device": None}, "line 2: device=None: must be a text$"),
         (ONE, "line 2: id='a.b': is there already"),
         (ONE | {"source": " "}, "line 2: source=' ': must be a text, not empty"),
         ({name: value for name, value in ONE.items() if name != "note"}, "line 2: note=None: must be a text"),
@@ -79,7 +96,12 @@ def test_a_line_that_does_not_fit_is_named_with_its_field(tmp_path: Path, wrong:
         ("NVIDIA A100-SXM4-80GB", "Ampere"),
         ("A10", "Ampere"),
         ("NVIDIA L40S", "Ada"),
-        ("AMD Instinct MI300X", "CDNA 3"),
+        *((name, "Hopper") for name in ("H800", "NVIDIA H20", "GH200 480GB")),
+        *((name, "Ampere") for name in ("A800", "NVIDIA A10G", "A30", "NVIDIA A40", "RTX A6000", "GeForce RTX 3090")),
+        *((name, "Ada") for name in ("NVIDIA L4", "L40", "GeForce RTX 4090")),
+        *((name, "Blackwell") for name in ("B100", "NVIDIA B200", "GB200", "GeForce RTX 5090")),
+        *((name, "CDNA 3") for name in ("AMD Instinct MI300X", "MI300A", "MI300", "MI325X")),
+        ("H2000", ""),
         ("AMD EPYC", ""),
         ("Intel(R) Xeon(R) Platinum A1000", ""),
     ],

@@ -42,7 +42,7 @@ def find(row_id: str, files: Sequence[Path]) -> Found:
         files: the rows of runs, the newest first.
 
     Raises:
-        ValueError: no such row (near ids, and how many runs were searched), or a prefix that several ids have.
+        ValueError: no such row (near ids, and where was searched), none that can be read, or a prefix of several ids.
     """
     ids = {path: {name.decode("utf-8", "replace") for name in _IDS.findall(path.read_bytes())} for path in files}
     everywhere = set[str]().union(*ids.values())
@@ -59,7 +59,10 @@ def find(row_id: str, files: Sequence[Path]) -> Found:
         row = next((row for row in of.cells.values() if row["row_id"] == meant[0]), None)
         if row is not None:  # a line that cannot be read may hold an id too
             return Found(row, of, _pairs(path, row), [name_of(other) for other in holders[place + 1 :]])
-    raise _nowhere(row_id, files, everywhere - set(meant))
+    where = ", ".join(name_of(path) for path in holders)
+    raise ValueError(
+        f"row {meant[0]!r}: in {where} no line of it can be read ({'; '.join(side(holders[0]).problems[:1])})"
+    )
 
 
 def _nowhere(row_id: str, files: Sequence[Path], everywhere: set[str]) -> ValueError:
