@@ -38,6 +38,16 @@ def test_a_second_sweep_is_refused_and_a_dead_one_holds_nothing(tmp_path: Path) 
         pass
 
 
+def test_asking_whether_a_folder_is_busy_leaves_nothing_in_it(tmp_path: Path) -> None:
+    assert not lock.busy(tmp_path) and not lock.busy(tmp_path / "nowhere") and not list(tmp_path.iterdir())
+
+
+def test_where_no_file_can_be_locked_every_sweep_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lock, "fcntl", None)
+    with lock.held(tmp_path), lock.held(tmp_path):
+        assert not lock.busy(tmp_path)
+
+
 def test_the_newest_run_is_the_one_written_last(tmp_path: Path) -> None:
     for age, name in ((30, "trust-x"), (10, "20260105-100000-cpu"), (20, "zzz")):
         (tmp_path / name).mkdir()

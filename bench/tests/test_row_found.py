@@ -84,3 +84,14 @@ def test_lines_of_other_writers_and_broken_bytes_are_read_as_far_as_they_go(tmp_
     assert find("b", [path]).row["case"] == "other" and find("a", [path]).row["row_id"] == "a"
     with pytest.raises(ValueError, match=r"in r no line of it can be read \(rows.jsonl: line 3"):
         find("a\ufffd", [path])
+
+
+def test_rows_that_cannot_be_read_are_counted_and_not_named_and_the_newest_file_names_the_others(
+    tmp_path: Path,
+) -> None:
+    new, old = run(tmp_path, "new", ["a0", "a1"]), run(tmp_path, "old", ["a1", "a0"])
+    with new.open("a") as file:
+        file.write('{"row_id": "a2"}\n')
+    said = r"3 rows begin so: a0 \(r0-fp32 honest-a\), a1 \(r1-fp32 honest-a\); give"
+    with pytest.raises(ValueError, match=said):
+        find("a", [new, old])
