@@ -12,7 +12,15 @@ from bancada.questions.compiling import COMPILE
 
 Times = dict[str, tuple[float, float | None]]
 """By contender: seconds of a call, and of the first one."""
-KIND = {"eager": "exact", "fused": "flash", "compiled": "exact", "flex": "flex", "script": "exact", "triton": "flash"}
+KIND = {
+    "eager": "exact",
+    "twin": "exact",
+    "fused": "flash",
+    "compiled": "exact",
+    "flex": "flex",
+    "script": "exact",
+    "triton": "flash",
+}
 COMPILING = ("compiled", "flex", "script", "triton")
 
 
@@ -79,6 +87,10 @@ def test_never_is_said_of_what_is_slower_for_certain_and_of_nothing_else(
     assert found.turns.startswith("nowhere") and found.chart is None
     assert found.why.endswith(f"2.00 s more than what does not compile; a call then takes {100 * ratio:.0f} ms against "
                               "100 ms.")  # fmt: skip
+    both = suite("a.b", {n: {"eager": (0.1, 0.1), "compiled": (0.1 * (1 + 0.2 * n), 2.1)} for n in (1, 2)})
+    assert "never pays: it takes 1.20x [1.18, 1.22] the time of eager at n1." in put(both).sentence
+    half = suite("a.b", {n: {"eager": (0.1, 0.1), "compiled": (0.1 * n, 2.1)} for n in (1, 2)})
+    assert "is not shown to pay: it takes 1.00x [0.98, 1.02] the time of eager at n1." in put(half).sentence
     mixed = suite("a.b", {1: {"eager": (0.1, 0.1), "compiled": (0.12, 2.1)}}, noise=0.02)
     level = suite("c.d", {1: {"eager": (0.1, 0.1), "compiled": (0.1, 2.1)}}, noise=0.02)
     assert put(mixed, level).sentence.startswith("Not shown in this run: ")
@@ -111,6 +123,10 @@ def test_it_is_put_beside_what_it_is_compiled_from() -> None:
     assert "saves 350 ms of eager's 400 ms" in flex.why and "5.00 s more" in flex.why  # the least of both starts
     rows, card = suite("a.b", {1: {"fused": (0.2, 0.1), "flex": (0.05, 5.1)}})
     assert COMPILE.put(evidence(rows, {"suites": [card]})) is None  # nothing alike, and no reference
+    again = suite("a.b", {1: times | {"twin": (0.1, 0.1), "script": (0.01, 5.1)}})
+    assert "saves 390 ms of eager's 400 ms" in put(again).why  # the reference, where another is alike and faster too
+    slow = suite("a.b", {1: {"script": (0.2, 0.1), "compiled": (0.05, 5.1), "fused": (1.0, 0.1)}}, reference="script")
+    assert COMPILE.put(evidence(slow[0], {"suites": [slow[1]]})) is None  # what is compiled too is no reference
     alone = suite("a.b", {1: {"script": (0.2, 0.1), "compiled": (0.05, 5.1)}}, reference="script")
     assert COMPILE.put(evidence(alone[0], {"suites": [alone[1]]})) is None
 
@@ -131,6 +147,23 @@ def test_rows_without_a_first_call_and_suites_that_are_no_kernels_say_nothing() 
         assert COMPILE.put(evidence(rows, {"suites": [card]})) is None
     for rows, card in (suite("a.b", {1: pair}, kind="training"), suite("harness.aa", {1: pair})):
         assert COMPILE.put(evidence(rows, {"suites": [card]})) is None
+
+
+def test_one_without_a_first_call_costs_nobody_else_the_answer() -> None:
+    times: Times = {"eager": (0.1, 0.1), "fused": (0.1, None), "compiled": (0.05, 1.1), "script": (0.02, None)}
+    assert put(suite("a.b", {1: times})).sentence == "Compiled (title of a.b) pays after 20 [20, 21] calls."
+
+
+def test_what_compiles_in_one_suite_is_not_taken_to_in_another_nor_drawn_with_it() -> None:
+    one = suite("a.b", {1: {"eager": (0.1, 0.1), "compiled": (0.05, 1.1), "fused": (0.02, 1.1)}})
+    rows, card = suite("c.d", {1: {"eager": (0.1, 0.1), "compiled": (0.09, 1.1), "fused": (0.01, 1.1)}})
+    assert [point.y for point in put(one, (rows, card)).chart.points] == pytest.approx([20])
+    contenders = [who | {"compiles": who["id"] == "fused"} for who in card["contenders"]]
+    assert put(one, (rows, card | {"contenders": contenders})).sentence == (
+        "Fused (title of c.d) pays after 12 [12, 12] calls; compiled (title of a.b) pays after 20 [20, 21] calls."
+    )
+    assert "At n1 fused, which" in put(one).sentence and put(suite("a.b", {1: {
+        "eager": (0.1, 0.1), "compiled": (0.05, 1.1)}}, x_axis="m")).chart is None  # fmt: skip
 
 
 ATTENTION = "attention.forward"

@@ -76,6 +76,11 @@ def test_the_fastest_of_ours_that_checkpoints_is_told_and_a_peer_where_there_is_
     for ours, mine in ((["slow", "ours", "other"], "ours"), (["other"], "peer")):
         rows = raced("parallelism.checkpointing", {"batch": 4, "layers": 8}, times, kinds, reference="kept", ours=ours)
         assert f"with 8 layers, {mine} is" in answer(CHECKPOINTING, rows).sentence
+    rows = [*stacked(1.3, 4), *stacked(1.3, 8)]
+    alone = raced(
+        "parallelism.checkpointing", {"batch": 4, "layers": 16}, {"slow": 1.5}, kinds, reference="kept", ours=["slow"]
+    )
+    assert answer(CHECKPOINTING, [*rows, *alone]).chart == answer(CHECKPOINTING, rows).chart
 
 
 @pytest.mark.parametrize(
@@ -91,6 +96,8 @@ def test_throughput_at_equal_memory_by_what_the_intervals_show(time: float, said
     found = answer(CHECKPOINTING, large + small)
     assert f"At equal memory, with 8 layers and a batch of 16 in the place of 4, it does {said}" in found.sentence
     assert len(found.rows) == 4 and not found.open
+    deep = answer(CHECKPOINTING, large + small + stacked(1.5, 16))
+    assert "with 16 layers, checkpoint is 1.50x" in deep.sentence and len(deep.rows) == 6
 
 
 def test_the_largest_batch_that_fits_is_the_one_compared_and_none_that_does_not_fit() -> None:

@@ -25,7 +25,7 @@ def answer(evidence: Evidence) -> Answer | None:
     kinds = {row["contender"]: row["technique"] for case in suite.cells.values() for row in case.values()}
     ours = [one for one, kind in kinds.items() if kind == TECHNIQUE and suite.entrants[one].ours]
     mine = regions.fastest(suite, ours) or regions.fastest(suite, [o for o, k in kinds.items() if k == TECHNIQUE])
-    groups = [group for one in slices(suite, AXIS) if mine and (group := both(suite, one, mine, plain))]
+    groups = [group for one in slices(suite, AXIS) if (group := both(suite, one, mine, plain))]
     if not groups:
         return None
     group = groups[0]

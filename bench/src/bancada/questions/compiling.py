@@ -55,7 +55,7 @@ def _plain(suite: SuiteRows, case: str, one: str, compiling: set[str]) -> str:
 def paid(suite: SuiteRows, case: str, one: str, compiling: set[str]) -> Paid | None:
     """What compiling costs a contender at a case, and what a call then saves; None where nothing is beside it."""
     plain, row = _plain(suite, case, one, compiling), suite.cells[case][one]
-    found = suite.compare(case, one, plain) if plain else None
+    found = suite.compare(case, one, plain)
     others = [suite.cells[case][other] for other in suite.ok(case) if other not in compiling]
     starts = [_start(other) for other in others if FIRST in other]
     if found is None or FIRST not in row or not starts:
@@ -89,12 +89,12 @@ def answer(evidence: Evidence) -> Answer | None:
         )
     never = all(one.found.outcome == "slower" for one in every)
     start = "" if winning else "Never in this run: " if never else "Not shown in this run: "
-    best = _best(winning[0] if winning else ordered[0])
+    best = _best(ordered[0])
     text = sentence(start + "; ".join(said)) + _without(best, evidence.compiles)
     rows = tuple(dict.fromkeys(
         row for one in every for row in row_ids(one.suite, [one.case], [one.contender, one.plain])
     ))  # fmt: skip
-    return Answer(text, _why(best), rows, _chart(winning), _turns(winning[0] if winning else ordered[0]))
+    return Answer(text, _why(best), rows, _chart(winning), _turns(best))
 
 
 def _of(suite: SuiteRows, compiles: Iterable[tuple[str, str]]) -> list[Paid]:
@@ -148,7 +148,7 @@ def _without(best: Paid, compiles: Iterable[tuple[str, str]]) -> str:
     suite, compiling = best.suite, {contender for name, contender in compiles if name == best.suite.id}
     rest = [one for one in suite.ok(best.case) if one not in compiling and one != best.plain]
     rival = regions.fastest(suite, rest, [best.case])
-    found = suite.compare(best.case, rival, best.contender) if rival else None
+    found = suite.compare(best.case, rival, best.contender)
     if found is None or found.outcome != "faster":
         return ""
     name = label(suite, best.contender)
@@ -170,8 +170,7 @@ def _why(best: Paid) -> str:
     )
 
 
-def _turns(group: Sequence[Paid]) -> str:
-    best = _best(group)
+def _turns(best: Paid) -> str:
     if best.calls is None:
         return "nowhere in the cases measured: no number of calls wins back what is slower, or not told apart"
     when = _whole(best) if best.extra_s else "the first call"

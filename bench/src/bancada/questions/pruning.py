@@ -133,7 +133,7 @@ def _turns(suite: SuiteRows, one: str, zeros: str) -> str:
     groups = [
         [form for case in group.values() if (form := _form(suite, case, one, zeros))] for group in slices(suite, AXIS)
     ]
-    forms = max(groups, key=len)
+    forms = max(groups, key=len, default=[])
     if len(forms) < 2:
         return ""
     said = [(share(float(suite.axes[form.case][AXIS])), form.outcome) for form in forms]
