@@ -43,13 +43,18 @@ def test_the_verdict_counts_what_is_left_and_says_that_nothing_was_timed(tmp_pat
         "sm_90: of 3 configurations 1 does not compile or fit, 1 is dominated, 1 is left to try. First in the "
         "order: 64, 4 warps (16 warps resident, 25% of the most, no stack, 64 KiB of shared memory a block)."
     )
-    assert "8 warps resident, 12% of the most" in said.clauses[2]
+    assert said.clauses[2] == (
+        "sm_80: of 1 configuration 1 is left to try. First in the "
+        "order: 64, 4 warps (8 warps resident, 12% of the most, no stack, 64 KiB of shared memory a block)."
+    )
+    assert said.evidence == tuple(FOUND[i]["row_id"] for i in (0, 1, 3)), "what compiled"
 
 
 def test_the_words_turn_with_the_rows(tmp_path: Path) -> None:
     spilled = row(SUITE, SM_90 | {"block": 64}, stack_bytes=2048, loaded_bytes=9e9)
     said = verdict_of(tmp_path / "x", [spilled, FOUND[1], *FOUND[2:]])
     assert said.headline == "Configurations worth a run: sm_90, 2 of 3; sm_80, 1 of 1"
+    assert "1 does not compile or fit, 2 are left to try" in said.clauses[1]
     assert "First in the order: 128, 4 warps (16 warps resident, 25% of the most, a stack of 96 B" in said.clauses[1]
     nothing = verdict_of(tmp_path / "y", [FOUND[2]])
     assert nothing.kind == "no data" and "400,000 bytes" in nothing.sentence
@@ -62,12 +67,13 @@ def test_each_place_is_named_by_what_differs_and_only_a_few_are_shown(tmp_path: 
         row(suite, SM_90 | {"block": block, "length": length}, contender=contender, stack_bytes=stack)
         for contender in (0, 1)
         for length in (64, 128, 256)
-        for block, stack in ((16, 8), (32, 8), (64, 0))
+        for block, stack in ((16 + contender, 8), (32, 8), (64, 0))
     ]
     lost = [row(suite, SM_90 | {"block": block, "length": 64}, "timeout", "too long") for block in (128, 256)]
+    lost.append(row(suite, SM_90 | {"length": 32}, "timeout", "a length at which nothing compiled has no clause"))
     run = load(write(tmp_path / "x", suite, found + lost))
     (said,) = verdicts(run.rows, run.plan, run.catalogue)
-    assert said.headline == "Configurations worth a run: sm_90, 6 of 20"
+    assert said.headline == "Configurations worth a run: sm_90, 6 of 21"
     assert [clause.split(".")[0] for clause in said.clauses[1:]] == [
         "sm_90, sound, length 64: of 5 configurations 2 do not compile or fit, 2 are dominated, 1 is left to try",
         "sm_90, the second, length 64: of 3 configurations 2 are dominated, 1 is left to try",
