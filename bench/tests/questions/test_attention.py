@@ -39,7 +39,7 @@ def test_slower_on_short_ones_and_where_it_turns() -> None:
     assert (
         "Yes, on short ones: at 128 tokens flash-tiled is 1.50x [1.47, 1.53] slower than torch-eager" in found.sentence
     )
-    assert "at 2,048 tokens flash-tiled is 10.0x [9.8, 10.2] faster" in found.sentence
+    assert found.sentence.endswith("; at 2,048 tokens flash-tiled is 10.0x [9.8, 10.2] faster than torch-eager.")
     assert found.turns == "between 128 tokens and 512 tokens"
     assert found.why == (
         "The sums are the same, the matrix of scores is not kept: at 2,048 tokens torch-eager holds 256 MiB, "
@@ -140,6 +140,19 @@ def test_the_worst_of_all_errors_is_told_and_rows_without_any_are_not_judged() -
         assert answer(FLASH, kept).sentence.startswith(
             "These rows hold no error of both to set it beside torch-eager's."
         )
+
+
+def test_the_worst_error_is_that_of_the_largest_share_not_the_largest_figure() -> None:
+    rows = lengths({128: 1.5}, error=1.5e-6) + lengths({512: 0.5}, error=5e-6)
+    for row in rows:
+        if row.get("contender") == "torch-eager" and row["axis.seq_len"] == 512:
+            row["error_max"] = 1e-5
+    assert "at most 1.50x its error against float64 in 2 cases (1.5e-06 against 1.0e-06" in answer(FLASH, rows).sentence
+    for row in rows:
+        if row.get("contender") == "flash-tiled":
+            row |= {"status": "incorrect", "reason": "off by 1"}
+    cells = [row for row in rows if row["kind"] == "cell"] + lengths({2048: 0.1})
+    assert answer(FLASH, cells).sentence.startswith("Not exact here: flash-tiled was incorrect in 2 cases (seq_len128-")
 
 
 def test_the_fastest_of_ours_stands_for_flash_a_peer_where_there_is_none_and_the_fastest_peer_is_drawn_beside_it() -> (

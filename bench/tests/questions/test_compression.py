@@ -39,7 +39,7 @@ def test_faster_at_few_tokens_and_slower_at_many() -> None:
         "8 bits: faster at 1 token, not faster at 256 tokens; 4 bits: faster at 1 token, not faster at 256 tokens"
     )
     assert (
-        "Of the bytes of the dense weights nf4 keeps 12%" in found.why
+        "Of the bytes of the dense weights nf4 keeps 12% (512 KiB)" in found.why
         and "10% of this machine's arithmetic at 1 token" in found.why
     )
     assert "as much as the whole dense weight: the weights are unpacked" in found.why
@@ -84,12 +84,34 @@ def test_one_size_is_told_once_and_other_bits_where_neither_8_nor_4_were_measure
     ("peak", "said"),
     [(3_900_000, "3.72 MiB beside its inputs: the weights are never unpacked whole"),
      (4_194_304, "4 MiB beside its inputs, as much as the whole dense weight: the weights are unpacked before"),
+     (5_000_000, "4.77 MiB beside its inputs, 1.19x the whole dense weight: the weights are unpacked before"),
      (9_000_000, "8.58 MiB beside its inputs, 2.1x the whole dense weight: the weights are unpacked before"),
      (40_000, "39.1 KiB beside its inputs: the weights are never unpacked whole"), (0, "")],
 )  # fmt: skip
 def test_who_unpacks_the_weights_is_told_by_what_a_call_holds(peak: int, said: str) -> None:
     why = answer(QUANTISED, products({8: {1: 1.5, 256: 1.5}}, peak=peak)).why
     assert (f"a call holds {said}" if said else "help less.") in why and why.count("a call holds") == bool(said)
+
+
+def test_what_the_dense_product_holds_too_is_no_copy_of_the_weights() -> None:
+    assert "never unpacked whole" in answer(QUANTISED, products({8: {256: 1.5}}, peak=4_900_000)).why
+    rows = products({8: {256: 1.5}}, peak=4_900_000)
+    for row in rows:
+        row.pop("measure.bytes", None)
+    assert answer(QUANTISED, rows).why == ""
+
+
+def test_the_shape_with_most_tokens_is_told_and_no_size_without_the_dense_product() -> None:
+    other = raced("compression.speed", {"tokens": 1, "out_features": 64, "bits": 8}, {"dense": 1.0, "int8": 0.1}, KIND,
+                  reference="dense")  # fmt: skip
+    alone = raced(
+        "compression.speed", {"tokens": 1, "out_features": 1024, "bits": 8}, {"int8": 0.1}, KIND, reference="dense"
+    )
+    rows = products({8: {256: 1.5}})
+    assert answer(QUANTISED, other + products({8: {1: 0.5, 256: 1.5}})).turns == (
+        "8 bits: faster at 1 token, not faster at 256 tokens"
+    )
+    assert answer(QUANTISED, alone + rows).turns == "8 bits: not faster at 256 tokens"
 
 
 def test_arithmetic_is_a_reason_only_where_more_tokens_use_more_of_it() -> None:

@@ -31,7 +31,7 @@ def answer(evidence: Evidence) -> Answer | None:
     if suite is None or not plain:
         return None
     mine = regions.fastest(suite, _flash(suite, True)) or regions.fastest(suite, _flash(suite, False))
-    groups = [group for one in slices(suite, AXIS) if mine and (group := both(suite, one, mine, plain))]
+    groups = [group for one in slices(suite, AXIS) if (group := both(suite, one, mine, plain))]
     if not groups:
         return None
     group = groups[0]

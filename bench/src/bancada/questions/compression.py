@@ -42,7 +42,7 @@ def answer(evidence: Evidence) -> Answer | None:
     )
     return Answer(
         text, _why(suite, *found[-1][1:], plain), row_ids(suite, cases, [*names, plain]),
-        _chart(suite, found[-2:], plain), turns,
+        _chart(suite, found, plain), turns,
     )  # fmt: skip
 
 
