@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from importlib.metadata import EntryPoint
 
 import pytest
@@ -62,6 +63,13 @@ def test_a_contender_of_an_undeclared_technique_is_refused() -> None:
 
 def _points(*values: str) -> list[EntryPoint]:
     return [EntryPoint(name=value, value=value, group=registry.GROUP) for value in values]
+
+
+def test_a_contender_of_cases_that_cannot_be_is_refused() -> None:
+    suite = sound()[0]
+    for only, message in (({"repeats": (0,)}, "has no axis 'repeats'"), ({"repeat": ("a",)}, "repeat='a'")):
+        with pytest.raises(ValueError, match=message):
+            suite.with_contenders([dataclasses.replace(suite.contenders[0], only=only)])
 
 
 def test_two_suites_of_one_id_are_an_error_never_an_overwrite() -> None:

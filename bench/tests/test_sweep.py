@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -107,6 +108,21 @@ def test_a_wrong_sweep_file_is_refused_with_the_reason(text: str, message: str, 
 def test_a_wrong_choice_is_refused_with_near_names(choice: Choice, message: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=message):
         sweeps.plan(sweeps.load("mine", write(tmp_path, GOOD)), suites(), choice)
+
+
+def test_a_contender_is_planned_at_the_cases_of_its_own_alone(tmp_path: Path) -> None:
+    (suite,) = sound()
+    mine = dataclasses.replace(suite.contenders[0], only={"repeat": (0, 3)})
+    known = {suite.id: suite.with_contenders([mine, *suite.contenders[1:]])}
+    sweep = sweeps.load("mine", write(tmp_path, GOOD))
+    planned = {one.case.id: one.contenders for one in sweeps.plan(sweep, known, Choice())}
+    assert planned == {
+        "r0-fp32": ("honest-a", "honest-b"), "r1-fp32": ("honest-b",), "r2-fp32": ("honest-b",),
+        "r3-fp32": ("honest-a",),
+    }  # fmt: skip
+    nowhere = Choice(contenders=("honest-a",), sets=sweeps.parse_sets(["repeat=1"]))
+    with pytest.raises(ValueError, match="nothing is left to measure: no case asked for is one of honest-a"):
+        sweeps.plan(sweep, known, nowhere)
 
 
 def test_what_is_named_twice_counts_once_and_nothing_is_dropped(tmp_path: Path) -> None:

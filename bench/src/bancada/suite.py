@@ -96,6 +96,7 @@ class Entry(Generic[BuildT]):
         build: makes what the suite measures; it imports its library itself. Each kind says what it is called with.
         requires: distributions that must be installed (`("torchao",)`).
         supports: None, or the reason why it cannot run this case on this device.
+        only: by axis, the values of the cases that are its own; in others it has no place, and no row.
         label: what a person reads.
         reference: the plain computation everything is compared with (drawn in grey).
         precision: the precision policy, in words; a mismatch inside a suite is shown.
@@ -114,11 +115,16 @@ class Entry(Generic[BuildT]):
     precision: str = "inputs' dtype, fp32 accumulation"
     backend: str = ""
     compiles: bool = False
+    only: Mapping[str, tuple[Scalar, ...]] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         _check_id("contender", self.id)
         if not self.label:
             object.__setattr__(self, "label", self.id)
+
+    def takes(self, case: Case) -> bool:
+        """Whether a case is one of its own: another rule's step is no step that this one could not make."""
+        return all(case[name] in values for name, values in self.only.items())
 
 
 @dataclass(frozen=True)
@@ -207,6 +213,9 @@ class Suite(Generic[EntryT]):
                 raise ValueError(
                     f"suite {self.id}: contender {contender.id}: technique={contender.technique!r} is not declared"
                 )
+            for name, values in contender.only.items():
+                for value in values:
+                    self.axis(name).check(value)
 
     def axis(self, name: str) -> Axis:
         """The axis of that name; ValueError where there is none."""

@@ -219,7 +219,8 @@ def plan(
         for planned in _cases(block, choose(suites, block.suite), sweep.settings, choice, optional or {}):
             found.setdefault((planned.suite.id, planned.case.id), planned)
     if not found:
-        raise ValueError(f"sweep {sweep.name}: nothing is left to measure")
+        asked = f": no case asked for is one of {', '.join(choice.contenders)}" if choice.contenders else ""
+        raise ValueError(f"sweep {sweep.name}: nothing is left to measure{asked}")
     return list(found.values())
 
 
@@ -254,7 +255,11 @@ def _cases(
         return []
     points = itertools.product(*values.values())
     cases = [suite.case(**dict(zip(values, point, strict=True))) for point in points]
-    return [Planned(suite, case, kept, block.budget_s or settings.budget_s, block.seeds) for case in cases]
+    with_names = [(case, tuple(name for name in kept if suite.contender(name).takes(case))) for case in cases]
+    return [
+        Planned(suite, case, names, block.budget_s or settings.budget_s, block.seeds)
+        for case, names in with_names if names
+    ]  # fmt: skip
 
 
 START_S = 8.0

@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bancada.suite import Case, Contender, Device, Origin, Run, Tensors
+from bancada_compression._suites.problem import WIDTHS
 
 GROUP = 64
 Product = Callable[[Tensor], Tensor]
@@ -216,12 +217,18 @@ WAYS = (
 """`bits` is the width a way has; 0: it is no format and runs beside every one; -8: any width below 8."""
 
 
+def _widths(way: Way) -> tuple[int, ...]:
+    """The widths of the cases that are this way's own."""
+    return tuple(
+        bits for bits in WIDTHS
+        if way.bits == 0 or bits == way.bits or (way.bits < 0 and bits < -way.bits)
+    )  # fmt: skip
+
+
 def _supports(way: Way, case: Case, device: Device) -> str | None:
     bits, columns = case.number("bits"), case.number("in_features")
-    if way.bits > 0 and bits != way.bits:
-        return f"bits={bits}: this format has {way.bits}"
-    if way.bits < 0 and bits >= -way.bits:
-        return f"bits={bits}: the case of one scale a row; group-wise runs at 3 and 4"
+    if bits not in (own := _widths(way)):
+        return f"bits={bits}: this format has {' or '.join(map(str, own))}"
     if way.id == "torchao-intx" and columns % GROUP:
         return f"in_features={columns}: torchao takes multiples of the group, {GROUP}"
     if way.id in ("torchao-int8", "torchao-w8a8") and columns == 1:
@@ -280,6 +287,7 @@ def _contender(way: Way, build: Callable[[Way, Case, Tensors], Run]) -> Contende
         build=functools.partial(build, way),
         requires=way.requires,
         supports=functools.partial(_supports, way),
+        only={"bits": _widths(way)},
         reference=way.id == "torch-linear",
         precision=way.precision,
         backend=way.backend or "torch operators",

@@ -34,7 +34,8 @@ _SIZES = (
     Axis("out_features", "o{}", minimum=1, scale="log"),
     Axis("in_features", "i{}", minimum=1, scale="log"),
 )
-_BITS = Axis("bits", "w{}", choices=(3, 4, 8), unit="bits a weight")
+WIDTHS = (3, 4, 8)
+_BITS = Axis("bits", "w{}", choices=WIDTHS, unit="bits a weight")
 _DTYPE = Axis("dtype", "{}", str, choices=("fp32", "bf16"))
 SPEED_AXES = (Axis("tokens", "m{}", minimum=1, unit="tokens", scale="log"), *_SIZES, _BITS, _DTYPE)
 SPEED_DEFAULTS: dict[str, Scalar] = {

@@ -25,11 +25,12 @@ from bancada.suite import Axis, Case, Contender, Device, KernelSuite, Metric, Or
 from bancada_compression._suites.catalogue import TECHNIQUES
 from bancada_compression._suites.problem import EPSILONS
 
+PATTERNS = ("matrix", "2of4", "neurons")
 AXES = (
     Axis("tokens", "m{}", minimum=1, unit="tokens", scale="log"),
     Axis("features", "d{}", minimum=4, scale="log"),
     Axis("hidden", "h{}", minimum=4, scale="log"),
-    Axis("pattern", "{}", str, choices=("matrix", "2of4", "neurons")),
+    Axis("pattern", "{}", str, choices=PATTERNS),
     Axis("keep", "keep{:g}", float, unit="share of the weights that stay"),
     Axis("dtype", "{}", str, choices=("fp32", "bf16")),
 )
@@ -178,24 +179,8 @@ def _semi_structured(case: Case, given: Tensors) -> Block:
     return lambda x: F.linear(F.gelu(F.linear(x, up)), down), tuple(parts)
 
 
-@dataclass(frozen=True)
-class Form:
-    """A form of a pruned block."""
-
-    id: str
-    origin: Origin
-    label: str
-    block: Callable[[Case, Tensors], Block]
-    supports: Callable[[Case, Device], str | None]
-    technique: str = "magnitude"
-
-
-def _weights_only(case: Case, device: Device) -> str | None:
-    return "pattern=neurons: masks single weights" if case.word("pattern") == "neurons" else None
-
-
-def _neurons_only(case: Case, device: Device) -> str | None:
-    return None if case.word("pattern") == "neurons" else "only whole neurons can be cut out of a matrix"
+def _anywhere(case: Case, device: Device) -> str | None:
+    return None
 
 
 def _fp32_only(case: Case, device: Device) -> str | None:
@@ -205,21 +190,41 @@ def _fp32_only(case: Case, device: Device) -> str | None:
 def _sparse_tensor_cores(case: Case, device: Device) -> str | None:
     if device.type != "cuda" or (device.capability or (0, 0)) < (8, 0):
         return "2:4 is multiplied by the sparse tensor cores of GPUs since Ampere alone"
-    if case.word("pattern") != "2of4" or case.word("dtype") != "bf16":
-        return "takes pattern=2of4 in bf16 here"
+    if case.word("dtype") != "bf16":
+        return "takes bf16 here"
     if case.number("features") % 64 or case.number("hidden") % 64 or case.number("tokens") % 64:
         return "takes multiples of 64"
     return None
 
 
+@dataclass(frozen=True)
+class Form:
+    """A form of a pruned block, and the patterns that it is a form of."""
+
+    id: str
+    origin: Origin
+    label: str
+    block: Callable[[Case, Tensors], Block]
+    patterns: tuple[str, ...] = PATTERNS
+    limits: Callable[[Case, Device], str | None] = _anywhere
+    technique: str = "magnitude"
+
+    def supports(self, case: Case, device: Device) -> str | None:
+        """None, or why it cannot run."""
+        if case.word("pattern") not in self.patterns:
+            return f"pattern={case.word('pattern')}: this is a form of {' or '.join(self.patterns)}"
+        return self.limits(case, device)
+
+
+SINGLE = ("matrix", "2of4")
 FORMS = (
-    Form("torch-zeros", "peer", "zeros in plain layers", functools.partial(_torch, True), lambda case, device: None),
-    Form("mask", "bancada", "masks (ours)", functools.partial(_ours, False), _weights_only),
-    Form("permanent", "bancada", "masks made permanent (ours)", functools.partial(_ours, True), _weights_only),
-    Form("torch-mask", "peer", "torch.nn.utils.prune", functools.partial(_torch, False), lambda case, device: None),
-    Form("torch-csr", "peer", "torch CSR tensors", _csr, _fp32_only),
-    Form("torch-2-4", "peer", "torch semi-structured", _semi_structured, _sparse_tensor_cores, "two-four"),
-    Form("torch-sliced", "peer", "neurons cut out", _sliced, _neurons_only),
+    Form("torch-zeros", "peer", "zeros in plain layers", functools.partial(_torch, True)),
+    Form("mask", "bancada", "masks (ours)", functools.partial(_ours, False), SINGLE),
+    Form("permanent", "bancada", "masks made permanent (ours)", functools.partial(_ours, True), SINGLE),
+    Form("torch-mask", "peer", "torch.nn.utils.prune", functools.partial(_torch, False)),
+    Form("torch-csr", "peer", "torch CSR tensors", _csr, limits=_fp32_only),
+    Form("torch-2-4", "peer", "torch semi-structured", _semi_structured, ("2of4",), _sparse_tensor_cores, "two-four"),
+    Form("torch-sliced", "peer", "neurons cut out", _sliced, ("neurons",)),
 )
 
 
@@ -259,6 +264,7 @@ def pruned_suite() -> KernelSuite:
                 label=form.label,
                 build=functools.partial(_build, form),
                 supports=form.supports,
+                only={"pattern": form.patterns},
                 reference=form.id == "torch-zeros",
                 precision="inputs' dtype",
                 backend="torch operators",

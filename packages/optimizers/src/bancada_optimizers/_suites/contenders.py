@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import importlib
 import importlib.util
@@ -50,7 +51,8 @@ class Way:
 
     def step(self) -> Contender:
         """This way in `optimizers.step`."""
-        return self._contender(_StepOf(self.make), functools.partial(_supports, self.rules, self.limits))
+        found = self._contender(_StepOf(self.make), functools.partial(_supports, self.rules, self.limits))
+        return dataclasses.replace(found, only={"rule": self.rules})
 
     def state(self) -> Contender:
         """This way in `optimizers.state`."""
