@@ -116,7 +116,7 @@ def _table(changes: Sequence[Change]) -> Table:
             say_time(change.before["time_s"]),
             say_time(row["time_s"]),
             f"{ratio.ratio:.3f}",
-            escape(f"[{ratio.low:.3f}, {ratio.high:.3f}]"),
+            f"[{ratio.low:.3f}, {ratio.high:.3f}]",
             SAID[ratio.outcome],
         )
     return table
