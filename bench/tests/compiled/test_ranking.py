@@ -51,6 +51,14 @@ def test_a_difference_beyond_two_digits_decides_nothing() -> None:
     assert two({"instructions": 12.1}, {"instructions": 13.4}) == ("", "a")
 
 
+@pytest.mark.parametrize("name", ["loaded_bytes", "resident_warps"])
+def test_a_figure_that_is_missing_is_worst(name: str) -> None:
+    whole, part = row(SUITE, {"block": 64}), row(SUITE, {"block": 128})
+    del part[f"measure.{name}"]
+    places = judge([part, whole])
+    assert places[part["row_id"]] == Place(2, whole["row_id"]) and places[whole["row_id"]] == Place(1, "")
+
+
 def test_only_configurations_of_one_question_are_compared() -> None:
     """Another target, dtype, size or run is another question; a row that did not compile takes no part."""
     found = [

@@ -31,18 +31,18 @@ class Place:
 
 
 def groups(rows: Iterable[Row], configuration: Sequence[str]) -> list[list[Row]]:
-    """The compiled rows by all that they have in common but the configuration: run, suite, contender, other axes."""
+    """A suite's compiled rows by all that they have in common but the configuration: run, contender, other axes."""
     chosen = {f"axis.{name}" for name in configuration}
     found: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
         axes = tuple(sorted((name, value) for name, value in row.items()
                             if name.startswith("axis.") and name not in chosen))  # fmt: skip
-        found.setdefault((row["run"], row["suite"], row["contender"], axes), []).append(row)
+        found.setdefault((row["run"], row["contender"], axes), []).append(row)
     return list(found.values())
 
 
 def placed(rows: Iterable[Row], configuration: Sequence[str], metrics: Metrics) -> dict[str, Place]:
-    """The place of each row of status `ok`, by row id."""
+    """The place of each of a suite's rows of status `ok`, by row id."""
     found: dict[str, Place] = {}
     for group in groups((row for row in rows if row["status"] == "ok"), configuration):
         best = {row["row_id"]: _figures(row, metrics) for row in group}
