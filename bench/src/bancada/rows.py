@@ -136,6 +136,8 @@ def validate(row: Mapping[str, Any]) -> None:
             _check_type(name, value, required.get(name, (list,)))
         elif name in MEASURES:
             _check_type(name, value, MEASURES[name])
+        elif name.startswith(("measure.", "error.")):
+            _check_type(name, value, (float, int))
         elif not isinstance(value, (str, int, float, bool)) and value is not None:
             raise RowError(f"{name}={value!r}: rows hold scalars only")
         elif name not in required and kind == "cell" and not name.startswith(_OPEN_PREFIXES):
