@@ -50,7 +50,10 @@ def test_it_forgets_and_who_less_and_who_more() -> None:
         "old; lora gains 2.50 [2.40, 2.60] and loses 0.25 [0.15, 0.35]. Lora forgets less than full, head forgets more."
     )
     assert "Full trains 100% of the parameters, and pays 0.20 nats on the old text for each it gains" in found.why
-    assert "lora (0.10 nats lost a nat gained) pays least and head (0.90 nats lost a nat gained) most" in found.turns
+    assert found.turns == (
+        "with what is trained: lora (0.10 nats lost a nat gained) pays least and head (0.90 nats lost a nat gained) "
+        "most"
+    )
     assert found.chart is not None and found.chart.kind == "scatter" and found.chart.better == ("higher", "lower")
     assert [(point.x, point.y) for point in found.chart.points] == [(3.0, 0.6), (2.5, 0.25), (1.0, 0.9)]
     [point, *_] = found.chart.points
@@ -61,7 +64,9 @@ def test_it_forgets_and_who_less_and_who_more() -> None:
 
 def test_it_does_not_forget_and_not_decided() -> None:
     found = answer(FORGETS, adapted({"full": (-0.3, 0.1), "lora": (0.0, 0.1)}, {"lora": (0.3, 0.5)}))
-    assert found.sentence.startswith("No: after") and "nothing is decided in what they forget" in found.sentence
+    assert found.sentence.startswith("No: after") and found.sentence.endswith("is decided in what they forget.")
+    assert found.why == "Full trains 100% of the parameters; lora trains 7% of the parameters."
+    assert "full (-0.10 nats lost a nat gained) pays least" in found.turns
     assert answer(FORGETS, adapted({"full": (0.1, 0.3), "lora": (0.0, 0.1)}, {})).sentence.startswith("Not decided: ")
 
 
@@ -92,6 +97,12 @@ def test_forgetting_is_told_of_the_case_with_most_methods_then_of_most_updates()
     rows = adapted(few | {"head": (0.3, 0.1)}, {}, 20) + adapted(few, {}, 200)
     assert "after 20 updates" in answer(FORGETS, rows).sentence
     assert "after 200 updates" in answer(FORGETS, adapted(few, {}, 20) + adapted(few, {}, 200)).sentence
+    without = [row for row in adapted(few | {"upper": (0.3, 0.1), "head": (0.3, 0.1)}, {}, 300)
+               if row.get("contender") != "full" and row["kind"] == "cell"]  # fmt: skip
+    for ordered in (without + rows, rows + without):
+        assert "after 20 updates" in answer(FORGETS, ordered).sentence
+    last = answer(FORGETS, adapted({"full": (0.6, 0.2), "head": (0.3, 0.1), "lora": (0.2, 0.1)}, {}))
+    assert "; lora gains 2.50" in last.sentence
     other = answer(FORGETS, adapted({"full": (0.6, 0.2), "head": (0.3, 0.1), "upper": (0.9, 0.1)}, {}))
     assert "; head gains 1.00 [0.90, 1.10] and loses" in other.sentence  # without LoRA
 
@@ -177,7 +188,18 @@ def test_a_student_that_no_seeds_compare_answers_nothing_and_one_of_a_peer_stand
     assert DISTILLED.put(evidence([row for row in rows if row.get("contender") != "trained alone"])) is None
     for row in rows:
         row |= {"origin": "peer"} if row["kind"] == "cell" else {}
-    rows[0], rows[1] = rows[1], rows[0]  # the one trained alone comes last
-    assert answer(DISTILLED, rows).sentence.startswith(
-        "Yes: after 60 updates, over 5 seeds, the loss of the one distilled"
+    said = (
+        "Yes: after 60 updates, over 5 seeds, the loss of the one distilled is 0.20 [0.10, 0.30] nats better than the "
     )
+    for ordered in (rows, rows[::-1]):
+        assert answer(DISTILLED, ordered).sentence == f"{said}one trained alone."
+
+
+def test_ours_is_told_beside_a_peer_and_every_student_is_drawn() -> None:
+    rows = students(-0.2, 0.1)
+    [mine] = [row for row in rows if row.get("contender") == "distilled"]
+    peer = mine | {"contender": "peer", "label": "peer", "origin": "peer", "row_id": "peer"}
+    for ordered in ([peer, *rows], [*rows, peer]):
+        found = answer(DISTILLED, ordered)
+        assert "the one distilled is" in found.sentence
+        assert found.chart is not None and len(found.chart.points) == 3 and found.chart.axis == "updates"

@@ -157,7 +157,7 @@ def distilled(evidence: Evidence) -> Answer | None:
     why = f"The teacher runs forward too, and {'; '.join(turns)}."
     if dearer:
         why += " At equal time the one trained alone would have as many times the updates, which it did not get here."
-    first = row_ids(suite, cases[:1], [alone, *(one for one in suite.ok(cases[0]) if one != alone)])
+    first = row_ids(suite, cases[:1], suite.entrants)
     chart = Chart("curves", "Loss on held-out text against updates", tuple(map(Point, first)), axis="updates")
     return Answer(sentence(". ".join(texts)), why, ids, chart)
 
