@@ -17,6 +17,7 @@ from bancada.cli import app
 from bancada.runs import baselines
 from bancada.runs.compare import Compared, Side, compare, limit_of, side, widening
 from bancada.runs.text import summary
+from bancada.verdicts.comparisons import Comparison
 
 GRID = Recipe().grid | {"dtype": ["fp32"], "causal": [True]}
 USUAL = Recipe(grid=GRID, noise=0.01)
@@ -257,6 +258,23 @@ def test_bad_input_is_one_line_and_exit_2(tmp_path: Path, arguments: list[str], 
     write(tmp_path / "gpu", replace(USUAL, device_name="NVIDIA H200"))
     done = run(tmp_path, *arguments)
     assert done.exit_code == 2 and said in done.stderr and done.stderr.strip().count("\n") == 0
+
+
+def test_a_line_cut_short_is_told_and_costs_nothing_else(tmp_path: Path) -> None:
+    """Case 22: read, told, nothing lost."""
+    sides(tmp_path, USUAL)
+    with (tmp_path / "b" / "rows.jsonl").open("a") as file:
+        file.write('{"schema": 1, "kind": "ce')
+    done = run(tmp_path, "a", "b")
+    assert done.exit_code == 0 and done.stdout.startswith("b: rows.jsonl: the last line, cut short: dropped\n")
+    assert "62 cells measured in both" in done.stdout
+
+
+def test_a_cell_just_at_the_limit_is_not_beyond_it(tmp_path: Path) -> None:
+    found = compare(*sides(tmp_path, USUAL))
+    at, beyond = (Comparison(2.0, low, 3.0, "slower") for low in (1.25, 1.26))
+    one, other = replace(found.changes[0], times=at), replace(found.changes[1], times=beyond)
+    assert replace(found, changes=[one, other]).slower_than(0.25) == [other]
 
 
 def test_a_baseline_stands_for_a_run(tmp_path: Path) -> None:
