@@ -64,7 +64,13 @@ def test_a_loss_is_compared_where_the_seeds_and_the_reference_are_there_and_most
     more = trained("adamw8bit", 5.5, -0.5, 0.1, axes={"updates": 400})
     for row in (row for row in more if row["kind"] == "cell"):
         row["measure.updates"] = 400.0
-    assert answer(EIGHT_BITS, rows + more).sentence.startswith("Not worse, but better: after 400 updates, ")
+    alone = [row for row in trained("adamw8bit", 5.5, -0.5, 0.1, axes={"updates": 800}) if row["kind"] == "cell"]
+    for ordered in (rows + more, more + rows, rows + more + alone[:1], rows + more + alone[1:]):
+        assert answer(EIGHT_BITS, ordered).sentence.startswith("Not worse, but better: after 400 updates, ")
+    peer = [row | {"contender": "peer8", "origin": "peer", "row_id": "peer8"} for row in alone[1:]]
+    peer[0] |= {"case": rows[0]["case"], "axis.updates": 200}
+    found = answer(EIGHT_BITS, rows + peer)
+    assert found.chart is not None and [point.row for point in found.chart.points][2:] == ["peer8"]
     for lost in ("contrast", "adamw-torch"):
         kept = [row for row in rows if row["kind"] != lost and row.get("contender") != lost]
         assert EIGHT_BITS.put(evidence(kept)) is None
@@ -114,6 +120,15 @@ def test_a_state_is_put_beside_another_adamw_where_the_reference_was_not_measure
     for row in rows:
         row |= {"reference": False} if row["kind"] == "cell" else {}
     assert "where torch keeps 8.00" in answer(EIGHT_BITS, rows).sentence
+    both = answer(EIGHT_BITS, rows + trained("adamw8bit", 6.5, 0.5, 0.1))
+    assert both.why.startswith("A step reads the state")
+    rows = stepped(2.0, 2.03)
+    cells = [row for row in rows if row["suite"] == "optimizers.state" and row["kind"] == "cell"]
+    twin = cells[0] | {"contender": "twin", "reference": False, "measure.bytes_per_parameter": 4.0, "row_id": "twin"}
+    twin |= {"origin": "bancada", "time_s": 1e-3}
+    peer = {name: value for name, value in cells[1].items() if name != "measure.bytes_per_parameter"}
+    found = answer(EIGHT_BITS, [*rows, twin, peer | {"contender": "peer8", "origin": "peer", "row_id": "peer8"}])
+    assert "where torch keeps 8.00 (25%)" in found.sentence and "peer8" not in found.rows
     for lost in ("torch", "adamw8bit"):
         bare = [{name: value for name, value in row.items() if name != "measure.bytes_per_parameter"}
                 if row.get("contender") == lost else row for row in rows]  # fmt: skip
@@ -135,6 +150,8 @@ def test_muon_is_worth_it_by_seconds_to_the_target(seconds: float, half: float, 
     rows = trained("muon", 5.8, -0.2, 0.1, time=0.03, of=of)
     rows.append(contrast(TRAINING, AXES, "seconds_to_target", "muon", "adamw-torch", seconds, half))
     found = answer(MUON, rows)
+    assert found.sentence.endswith("nats better than adamw-torch.")
+    assert f"and 3.60 s: a difference of {seconds:+.1f}" in found.sentence
     assert found.sentence.startswith(
         f"{said}: to a loss of 6.1 muon needs 100 updates and 3.00 s, where adamw-torch needs 180 and 3.60 s"
     )
