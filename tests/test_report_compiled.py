@@ -55,7 +55,11 @@ def test_what_to_try_first_comes_first_and_nothing_looks_measured(browser: Any, 
         "Ruled out: 256, 4 warps (unsupported: needs 400,000 bytes of shared memory).",
         "Not compiled: 16, 4 warps (crashed: CompilationError: at 1:0).",
     ]
-    assert "somewhere better in stack (spilled registers), missing" in " ".join(texts(seen, ".note"))
+    notes = " ".join(texts(seen, ".note"))
+    assert "somewhere better in stack (spilled registers), missing" in notes
+    assert notes.startswith("All with fp16, length 1,024. One configuration")
+    assert texts(seen, ".wins thead th") == ["", "sm_90 a chip", "sm_80 a chip"]
+    assert texts(seen, ".wins tbody th") == ["all"]
     heads = seen.get("[...document.querySelectorAll('.figures dd')].map(node => node.textContent.trim())")
     assert heads == ["0 of 6", "–", "–"]
     assert "compiled: 4" in seen.get("document.querySelector('#coverage-body .legend').textContent")
@@ -84,16 +88,24 @@ def test_a_filter_that_hides_the_better_one_leaves_the_worse_dominated(browser: 
     alone.close()
 
 
-def test_contenders_are_choices_of_their_own(browser: Any, tmp_path: Path) -> None:
+def test_what_sets_choices_apart_names_them(browser: Any, tmp_path: Path) -> None:
+    """Contender, dtype, length: each question has a row of its own, with the best of its own."""
     both = suite(SOUND, dataclasses.replace(SOUND, id="second", label="the second"))
     found = [
-        row(both, SM_90 | {"block": block}, contender=one, stack_bytes=stack)
-        for one, block, stack in ((0, 64, 0), (0, 128, 8), (1, 64, 8), (1, 128, 0))
-    ]
+        row(both, SM_90 | more | {"block": block}, contender=one, stack_bytes=stack)
+        for one, more, best in (
+            (0, {}, 64), (1, {}, 128), (0, {"dtype": "fp32"}, 256), (0, {"length": 99}, 512),
+        )
+        for block, stack in ((best, 0), (1024, 8))
+    ]  # fmt: skip
     seen = Seen(browser, build([write(tmp_path / "runs" / "x", both, found)]))
-    assert texts(seen, ".wins tbody th") == ["sound", "the second"]
-    assert [text.split(" left")[0] for text in texts(seen, ".win")] == ["64, 4 warps1 of 2", "128, 4 warps1 of 2"]
-    assert texts(seen, ".configurations h4") == ["Configurations: sm_90, sound"]
+    titles = ["sound, fp16, length 1,024", "the second, fp16, length 1,024", "sound, fp32, length 1,024",
+              "sound, fp16, length 99"]  # fmt: skip
+    assert texts(seen, ".wins tbody th") == titles
+    firsts = [f"{best}, 4 warps1 of 2" for best in (64, 128, 256, 512)]
+    assert [text.split(" left")[0] for text in texts(seen, ".win")] == firsts
+    seen.page.locator("[data-suite='planted.compile'] .win").nth(1).click()
+    assert texts(seen, ".configurations h4") == [f"Configurations: sm_90, {titles[1]}"]
     seen.close()
 
 
