@@ -34,8 +34,8 @@ def fake_nvml(clocks: list[int], reasons: int | None = 0, energy: bool = True, h
         NVML_TEMPERATURE_GPU=0,
         nvmlInit=lambda: None,
         nvmlDeviceGetHandleByUUID=lambda uuid: uuid,
-        nvmlDeviceGetClockInfo=lambda handle, which: next(left),
-        nvmlDeviceGetTemperature=(lambda handle, which: 61) if heat else refuse,
+        nvmlDeviceGetClockInfo=lambda handle, which: next({1: left}[which]),
+        nvmlDeviceGetTemperature=(lambda handle, which: {0: 61}[which]) if heat else refuse,
         nvmlDeviceGetCurrentClocksThrottleReasons=(lambda handle: reasons) if reasons is not None else refuse,
         nvmlDeviceGetTotalEnergyConsumption=(lambda handle: next(used)) if energy else refuse,
     )
@@ -128,6 +128,10 @@ def test_a_package_that_cannot_be_read_for_once_leaves_out_that_reading_alone(tm
         if text is not None:
             (gone / "energy_uj").write_text(text)
         assert asked.energy_j() is None
+    (gone / "energy_uj").unlink()
+    (gone / "energy_uj").mkdir()
+    assert asked.energy_j() is None
+    (gone / "energy_uj").rmdir()
     package(tmp_path, 0, 300_000)
     package(tmp_path, 1, 200_000)
     assert asked.energy_j() == pytest.approx(0.3)
@@ -163,6 +167,13 @@ def test_a_counter_that_stands_still_gives_no_energy_and_ends_are_waited_for(tmp
 
     assert telemetry.energy_per_call(call, Clock(), telemetry.Rapl(tmp_path), 1e-9, 0.0) is None
     assert said == ["wait", "call", "call", "call", "wait"]
+
+
+@pytest.mark.parametrize("read", [[1.0, None, 2.0], [1.0, 1.0, None]])
+def test_a_device_that_falls_silent_gives_no_energy(read: list[float | None], monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, left = telemetry.Nothing(), iter(read)
+    monkeypatch.setattr(asked, "energy_j", lambda: next(left))
+    assert telemetry.energy_per_call(lambda: None, CpuClock(), asked, 1e-9, 1.0) is None
 
 
 def test_energy_is_over_the_calls_that_were_made_where_they_took_longer_than_thought(
@@ -209,7 +220,7 @@ def test_a_gpu_is_asked_only_where_the_library_is(monkeypatch: pytest.MonkeyPatc
     telemetry.probe.cache_clear()
     assert isinstance(telemetry.probe("cuda"), telemetry.Nothing)
     monkeypatch.setitem(sys.modules, "pynvml", fake_nvml([1500]))
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda index: SimpleNamespace(uuid="abc"))
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda index: SimpleNamespace(uuid=("abc",)[index]))
     telemetry.probe.cache_clear()
     found = telemetry.probe("cuda")
     assert isinstance(found, telemetry.Nvml) and found._handle == "GPU-abc"
