@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from bancada import rows
 from bancada.compiled.declare import CRITERIA
-from bancada.compiled.ranking import Place, placed
+from bancada.compiled.ranking import Place, on_a_page, placed
 
 SUITE = planted.suite(planted.SOUND)
 METRICS = [dataclasses.asdict(metric) for metric in SUITE.metrics]
@@ -57,6 +57,23 @@ def test_a_figure_that_is_missing_is_worst(name: str) -> None:
     del part[f"measure.{name}"]
     places = judge([part, whole])
     assert places[part["row_id"]] == Place(2, whole["row_id"]) and places[whole["row_id"]] == Place(1, "")
+
+
+def test_each_suite_on_a_page_is_ranked_by_itself() -> None:
+    """A row without words for its configuration is named by its case; a suite without configurations is left out."""
+    other = dataclasses.replace(SUITE, id="planted.other")
+    found = [
+        row(SUITE, {"block": 64}),
+        row(SUITE, {"block": 128}, stack_bytes=8),
+        row(other, {"block": 256}, stack_bytes=9),
+    ]
+    del found[0]["note.configuration"]
+    suites = [{"id": one.id, "configuration": list(one.configuration), "metrics": METRICS} for one in (SUITE, other)]
+    told = on_a_page([{"kind": "run"}, *found], {"suites": [{"id": "timed"}, *suites]})
+    best, worse, alone = (told[one["row_id"]] for one in found)
+    assert best == alone == {"rank": 1, "dominated_by": ""}
+    assert worse == {"rank": 2, "dominated_by": found[0]["case"]}
+    assert on_a_page(found, {}) == {}
 
 
 def test_only_configurations_of_one_question_are_compared() -> None:

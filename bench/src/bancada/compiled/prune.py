@@ -28,8 +28,8 @@ class LeftOut:
 
 
 def target_of(device: Device) -> str:
-    """The compile target of a device; ValueError where it is no CUDA device of a known capability."""
-    if device.type != "cuda" or device.capability is None:
+    """The compile target of a device; ValueError where it has no CUDA compute capability."""
+    if device.capability is None:
         raise ValueError(f"prune_with: device {device.name} is no GPU that kernels were compiled for")
     major, minor = device.capability
     return f"sm_{major}{minor}"
