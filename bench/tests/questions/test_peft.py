@@ -34,7 +34,7 @@ def test_lora_slower_faster_and_level_by_the_whole_step() -> None:
     found = answer(LORA_SPEED, steps(0.09))
     assert found.sentence == (
         "Slower here: a step of lora takes 1.26x [1.23, 1.29] the time of one of full "
-        "(width 512, rank 16, 256 tokens x 2)."
+        "in one block (width 512, rank 16, 256 tokens x 2)."
     )
     assert "backward 90.0 ms against 60.0 ms (1.50x); optimizer 1.00 ms against 10.0 ms (0.10x)" in found.why
     assert "Backward is 71% of lora's step though it trains 5% of the parameters" in found.why
@@ -42,6 +42,23 @@ def test_lora_slower_faster_and_level_by_the_whole_step() -> None:
     assert answer(LORA_SPEED, steps(0.045)).sentence.startswith("Here it is faster: a step of lora takes 0.81x")
     assert answer(LORA_SPEED, steps(0.064)).sentence.startswith("No faster here: a step of lora takes 1.00x")
     assert answer(LORA_SPEED, steps(0.064, noise=0.2)).sentence.startswith("Not decided here")
+
+
+@pytest.mark.parametrize(
+    ("backward", "update", "word"),
+    [(0.045, 1.25, "It depends on the model"), (0.045, 0.8, "Here it is faster"), (0.09, 0.8, "It depends on the model"),
+     (0.064, 1.25, "No faster here")],
+)  # fmt: skip
+def test_a_whole_model_is_told_beside_one_block(backward: float, update: float, word: str) -> None:
+    axes = {"task": "kjv", "updates": 20}
+    trained = raced("peft.quality", axes, {"full": 0.05, "lora": 0.05 * update}, PEFT, reference="full", ours=["lora"])
+    found = answer(LORA_SPEED, steps(backward) + trained)
+    assert found.sentence.startswith(f"{word}: a step of lora takes ")
+    assert f"; in a whole model (taskkjv-updates20) it takes {update:.2f}x [" in found.sentence
+    ids = {row["row_id"] for row in trained if row["kind"] == "cell"}
+    assert ids <= set(found.rows)
+    alone = [row for row in trained if row.get("contender") != "lora" and row["kind"] == "cell"]
+    assert "whole model" not in answer(LORA_SPEED, steps(backward) + alone).sentence
 
 
 def test_what_the_rank_changes_is_said_and_rows_without_a_split_answer_nothing() -> None:

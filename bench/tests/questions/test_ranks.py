@@ -37,15 +37,15 @@ def test_checkpointing_at_equal_batch() -> None:
 def test_checkpointing_at_equal_memory() -> None:
     found = answer(CHECKPOINTING, stacked(1.3) + stacked(1.3, batch=16))
     assert (
-        "At equal memory, with 8 layers and a batch of 16 in the place of 4, it does fewer sequences a second: 0.77x "
-        "[0.74, 0.80]" in found.sentence
+        "At equal memory, with 8 layers, where 4 sequences with everything kept take 32 MiB, it takes 16 (32 MiB), and "
+        "does fewer sequences a second: 0.77x [0.74, 0.80]" in found.sentence
     )
     assert found.open == ""
     quick = stacked(1.3, batch=16)
     for row in quick:
         if row.get("contender") == "checkpoint":  # large batches are what this machine is best at
             row |= {"time_s": 1.0, "time_low_s": 0.98, "time_high_s": 1.02}
-    assert "it does more sequences a second: 1.28x" in answer(CHECKPOINTING, stacked(1.3) + quick).sentence
+    assert "and does more sequences a second: 1.28x" in answer(CHECKPOINTING, stacked(1.3) + quick).sentence
 
 
 def test_checkpointing_is_told_of_the_deepest_with_the_memory_and_the_arithmetic_that_its_rows_hold() -> None:
@@ -94,7 +94,7 @@ def test_throughput_at_equal_memory_by_what_the_intervals_show(time: float, said
     [row] = [row for row in large if row.get("contender") == "checkpoint"]
     row |= {"time_s": time, "time_low_s": 0.98 * time, "time_high_s": 1.02 * time}
     found = answer(CHECKPOINTING, large + small)
-    assert f"At equal memory, with 8 layers and a batch of 16 in the place of 4, it does {said}" in found.sentence
+    assert f"it takes 16 (32 MiB), and does {said}" in found.sentence
     assert len(found.rows) == 4 and not found.open
     deep = answer(CHECKPOINTING, large + small + stacked(1.5, 16))
     assert "with 16 layers, checkpoint is 1.50x" in deep.sentence and len(deep.rows) == 6
@@ -102,12 +102,21 @@ def test_throughput_at_equal_memory_by_what_the_intervals_show(time: float, said
 
 def test_the_largest_batch_that_fits_is_the_one_compared_and_none_that_does_not_fit() -> None:
     rows = [row for batch in (4, 8, 12, 32) for row in stacked(1.3, batch=batch)]
-    assert "and a batch of 12 in the place of 4" in answer(CHECKPOINTING, rows).sentence
+    assert (
+        "In no more memory, with 8 layers, where 4 sequences with everything kept take 32 MiB, it takes 12 (24 MiB)"
+        in (answer(CHECKPOINTING, rows).sentence)
+    )
+    for held, fits in ((1.015, True), (1.03, False)):  # equal within 2%
+        near = stacked(1.3) + stacked(1.3, batch=16)
+        for row in near:
+            if row.get("contender") == "checkpoint" and row["axis.batch"] == 16:
+                row["peak_bytes"] = round(32 * MIB * held)
+        assert ("At equal memory" in answer(CHECKPOINTING, near).sentence) is fits
     nothing = stacked(1.3) + stacked(1.3, batch=32)
     for row in nothing:
         if row.get("contender") == "kept" and row["axis.batch"] == 32:
             del row["peak_bytes"]
-    assert "equal memory" not in answer(CHECKPOINTING, nothing).sentence
+    assert " memory, with" not in answer(CHECKPOINTING, nothing).sentence
     del nothing[0]["peak_bytes"]
     assert "add `--set batch" in answer(CHECKPOINTING, nothing).open
 

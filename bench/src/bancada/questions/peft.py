@@ -68,9 +68,13 @@ def no_faster(evidence: Evidence) -> Answer | None:
         return None
     names = label(suite, LORA), label(suite, full)
     start = {"slower": "Slower here", "faster": "Here it is faster", "tie": "No faster here"}
+    model, whole, model_rows = _in_a_model(evidence)
+    word = start.get(found.outcome, "Not decided here")
+    if whole is not None and {found.outcome, whole.outcome} == {"faster", "slower"}:
+        word = "It depends on the model"
     text = (
-        f"{start.get(found.outcome, 'Not decided here')}: a step of {names[0]} takes {ratio(found)} the time of "
-        f"one of {names[1]} ({_place(suite, case)})"
+        f"{word}: a step of {names[0]} takes {ratio(found)} the time of one of {names[1]} in one block "
+        f"({_place(suite, case)}){model}"
     )
     split = [one for one in suite.ok(case) if _is_split(suite.cells[case][one])]
     bars = tuple(
@@ -81,8 +85,18 @@ def no_faster(evidence: Evidence) -> Answer | None:
         for one in split
     )
     chart = Chart("bars", "A step by part, each measured in passes of its own", bars, unit="s", parts=STEPS)
-    return Answer(sentence(text), _parts_why(suite, case, full), row_ids(suite, [case], split), chart,
+    return Answer(sentence(text), _parts_why(suite, case, full), (*row_ids(suite, [case], split), *model_rows), chart,
                   _by_axis(suite, cases, full))  # fmt: skip
+
+
+def _in_a_model(evidence: Evidence) -> tuple[str, Comparison | None, tuple[str, ...]]:
+    """What an update of a whole model takes, its comparison, and its rows; nothing where none was trained."""
+    suite = evidence.suite(QUALITY)
+    full = regions.reference(suite) if suite else ""
+    for case in sorted(suite.cells, key=lambda one: -len(suite.ok(one))) if suite else ():
+        if suite is not None and (found := suite.compare(case, LORA, full)) is not None:
+            return f"; in a whole model ({case}) it takes {ratio(found)}", found, row_ids(suite, [case], [LORA, full])
+    return "", None, ()
 
 
 def _pair_of(suite: SuiteRows, case: str, full: str) -> list[Row]:
