@@ -142,7 +142,7 @@ def test_the_second_time_comes_from_the_cache(tmp_path: Path) -> None:
     assert changed["measure.registers"] != row["measure.registers"]
     for one, warps in ((row, 4), (changed, 2)):
         held = occupancy(find("sm_80"), one["measure.registers"], one["measure.shared_bytes"], warps)
-        assert (one["measure.resident_warps"], one["note.limit"]) == (held.warps, held.limit)
+        assert (one["measure.resident_blocks"], one["note.limit"]) == (held.blocks, held.limit)
 
 
 def test_spilled_registers_are_stored_and_loaded_again() -> None:
