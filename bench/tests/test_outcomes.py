@@ -160,9 +160,22 @@ def test_a_value_has_the_decimals_that_its_interval_bears(value: float, low: Any
     assert outcomes.spread(value, low, high) == said and outcomes.spread(value, low, high, unit="s") == f"{said} s"
 
 
+@pytest.mark.parametrize(
+    ("without", "kind"),
+    [((), "tie"), (("fsdp2",), "win"), (("zero-3", "zero-1", "data-parallel"), "peer wins")],
+)
+def test_the_badge_of_ranks_follows_who_keeps_and_sends_least(
+    tmp_path: Path, without: tuple[str, ...], kind: str
+) -> None:
+    assert said(tmp_path, Effects(wrong=without, step={"data-parallel": 9.0}))[RANKS].kind == kind
+
+
 @pytest.mark.parametrize(("factor", "kind"), [(0.7, "win"), (2.0, "peer wins")])
-def test_the_badge_of_ranks_follows_the_step_times(tmp_path: Path, factor: float, kind: str) -> None:
-    assert said(tmp_path, Effects(step={"zero-3": factor, "data-parallel": factor}))[RANKS].kind == kind
+def test_where_all_keep_and_send_the_same_the_badge_follows_the_step_times(
+    tmp_path: Path, factor: float, kind: str
+) -> None:
+    two = Effects(wrong=("fsdp2", "zero-3", "zero-1"), step={"data-parallel": factor})
+    assert said(tmp_path, two)[RANKS].kind == kind
 
 
 def test_a_kernel_suite_s_own_figures_are_said_beside_its_times(tmp_path: Path) -> None:

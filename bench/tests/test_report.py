@@ -213,6 +213,33 @@ def test_drift_false_verdicts_and_missing_rows_are_told_beside_the_verdicts(tmp_
     assert "Read with care" in text and "9% of the verdicts between identical contenders were false" in text
 
 
+def test_shares_are_of_the_better_ceiling_of_the_two(tmp_path: Path) -> None:
+    run = write(tmp_path / "run")
+    found = schema.read(run / "rows.jsonl").rows
+    for factor, lower in ((2.0, 0.5), (0.5, 1.0)):
+        (run / "rows.jsonl").unlink()
+        after = {"kind": "ceiling", "name": "matmul", "dtype": "fp32", "when": "after"}
+        [before] = [row["value"] for row in found if {**row, **after, "when": "before"} == row]
+        changed = [row | {"value": factor * before} if {**row, **after} == row else row for row in found]
+        schema.append(run / "rows.jsonl", changed)
+        pairs = zip(found, load(run).rows, strict=True)
+        shares = [(row["compute_share"], now["compute_share"]) for row, now in pairs if "compute_share" in row]
+        assert shares and all(now == pytest.approx(then * lower) for then, now in shares)
+
+
+def test_what_a_suite_judges_for_itself_is_a_share_and_no_error(tmp_path: Path) -> None:
+    run = write(tmp_path / "run")
+    found = schema.read(run / "rows.jsonl").rows
+    (run / "rows.jsonl").unlink()
+    shares = {"error_max": 0.25, "error_rel": 37.0, "error.off.max": 0.25, "error_limit_share": 0.25}
+    one = next(row for row in found if row["kind"] == "cell" and row["status"] == "ok")
+    schema.append(run / "rows.jsonl", [row | shares if row is one else row for row in found])
+    [now] = [row for row in load(run).rows if row["kind"] == "cell" and row["row_id"] == one["row_id"]]
+    assert now["error_limit_share"] == 0.25 and not {"error_max", "error_rel", "error.off.max"} & set(now)
+    others = [row for row in load(run).rows if row["kind"] == "cell" and row["status"] == "ok" and row != now]
+    assert others and all("error_max" in row for row in others)
+
+
 def test_several_runs_stay_apart(tmp_path: Path) -> None:
     """Liger-Kernel 715: several GPUs drawn as one line."""
     first = write(tmp_path / "a", SMALL)

@@ -91,9 +91,13 @@ def test_a_narrow_interval_around_equality_is_level() -> None:
 def test_several_cases_none_of_them_decided() -> None:
     verdict = too_close(1.65, 0.8, 3.4, [1024, 2048, 4096], who="")
     assert verdict.kind == "not decided" and not verdict.clear
-    assert verdict.headline == "Fastest: not decided between 5"
+    assert verdict.headline == (
+        "Fastest: not decided between eager attention; eager, compiled; flash (tiled) and 2 more"
+    )
     assert "eager attention (not decided in 3 of 3 cases: " in verdict.sentence
-    assert too_close(1.0, 0.99, 1.01, [4096], who="").headline == "Fastest: 5 are level"
+    assert too_close(1.0, 0.99, 1.01, [4096], who="").headline == (
+        "Fastest: eager attention; eager, compiled; flash (tiled) and 2 more (level)"
+    )
 
 
 def test_where_some_cases_are_decided_the_others_are_said_not_to_be() -> None:

@@ -46,8 +46,8 @@ def test_lora_slower_faster_and_level_by_the_whole_step() -> None:
 
 @pytest.mark.parametrize(
     ("backward", "update", "word"),
-    [(0.045, 1.25, "It depends on the model"), (0.045, 0.8, "Here it is faster"), (0.09, 0.8, "It depends on the model"),
-     (0.064, 1.25, "No faster here")],
+    [(0.045, 1.25, "It depends on the model"), (0.09, 0.8, "It depends on the model"),
+     (0.045, 0.8, "Here it is faster"), (0.064, 1.25, "No faster here")],
 )  # fmt: skip
 def test_a_whole_model_is_told_beside_one_block(backward: float, update: float, word: str) -> None:
     axes = {"task": "kjv", "updates": 20}

@@ -149,29 +149,33 @@ function paretoFigure(suite, cells, slot, usual) {
   return figure;
 }
 const betterWay = ({ metric }) => (metric.higher ? "higher" : "lower");
-function frontOf(shown, x, y, more) {
-  // Who is not beaten in two figures, and the picture of all.
-  const best = front(shown, unique([x.metric, y.metric])).sort(better(x.metric));
+function frontOf(cells, x, y, more) {
+  // Those that carry both figures, who of them is not beaten, and the picture of all that can be drawn: what is 0 has
+  // no place on a logarithmic axis, and beats others all the same.
+  const metrics = unique([x.metric, y.metric]);
+  const known = measured(cells).filter((c) => metrics.every((metric) => Number.isFinite(metric.get(c))));
+  const shown = has(has(known, x.metric), y.metric);
+  const best = front(known, metrics).sort(better(x.metric));
+  const drawn = best.filter((c) => shown.includes(c));
   const ranges = { xRange: rangeOf(shown, x.metric), yRange: rangeOf(shown, y.metric) };
-  return { best, draw: scatter(shown, x.metric, y.metric, { ...ranges, best, ...more }) };
+  return { known, shown, best, draw: scatter(shown, x.metric, y.metric, { ...ranges, best: drawn, ...more }) };
 }
 function paretoBody(cells, x, y) {
-  const shown = has(has(cells, x.metric), y.metric);
+  const say = (c) => unique([x, y]).map((one) => `${one.title}: ${one.metric.say(one.metric.get(c))}`);
+  const { known, shown, best, draw } = frontOf(cells, x, y, { xTitle: `${x.title} (${betterWay(x)} is better)`, say });
   if (!shown.length) return [empty("No row here carries both figures.")];
   const label = `${y.title} against ${x.title} at ${cells[0].case}`;
-  const say = (c) => unique([x, y]).map((one) => `${one.title}: ${one.metric.say(one.metric.get(c))}`);
-  const { best, draw } = frontOf(shown, x, y, { xTitle: `${x.title} (${betterWay(x)} is better)`, say });
   const box = el("div");
   addChart(box, { height: shown.length > CROWD ? 340 : 280, label, draw });
-  return [box, frontWords(shown, best, x, y), zeroWords(cells, unique([x, y]))].filter(Boolean);
+  return [box, frontWords(known, best, x, y), zeroWords(cells, unique([x, y]))].filter(Boolean);
 }
-function frontWords(shown, best, x, y) {
+function frontWords(known, best, x, y) {
   // Who is not beaten, in words: the picture's line for those who cannot see it.
   const each = (c) =>
     `${c.label} (${unique([x, y])
       .map(({ metric }) => metric.say(metric.get(c)))
       .join(", ")})`;
-  const others = shown.length - best.length;
+  const others = known.length - best.length;
   const rest = others
     ? ` The other ${others === 1 ? "one is" : `${others} are`} beaten by one that is nowhere worse.`
     : "";
@@ -209,17 +213,22 @@ function weighedCard(host, suite, cells) {
     addChart(host, { ...panel(shown, "", x.metric, rangeOf(shown, x.metric), true), label: caption });
     return;
   }
-  addChart(host, { height: 230, label: caption, draw: frontOf(shown, x, y, { xTitle: x.title }).draw });
+  addChart(host, { height: 230, label: caption, draw: frontOf(chosen, x, y, { xTitle: x.title }).draw });
 }
 
 const PARETO_NOTE =
   "Filled and joined: nobody is shown to be better in one of the two figures and no worse in the other. Hollow: somebody is.";
 function paretoPair(suite, cells) {
   // The two views of a case that say most at first; null where there are not two figures to set against each other.
-  const options = figuresOf(suite, cells).map(({ key }) => key);
-  if (options.length < 2) return null;
+  const figures = figuresOf(suite, cells);
+  if (figures.length < 2) return null;
+  const apart = figures.filter(({ metric }) => {
+    const values = has(cells, metric).map(metric.get);
+    return !same(Math.min(...values), Math.max(...values));
+  });
+  const options = (apart.length < 2 ? figures : apart).map(({ key }) => key); // what is one for all tells nothing
   const [one, other] = usualViews(suite, options);
   const views = one.join() === other.join() ? [one] : [one, other];
-  const figures = views.map((usual, i) => paretoFigure(suite, cells, i ? "second" : "first", usual));
-  return [el("div", { class: "two" }, figures), el("p", { class: "note" }, PARETO_NOTE)];
+  const pair = views.map((usual, i) => paretoFigure(suite, cells, i ? "second" : "first", usual));
+  return [el("div", { class: "two" }, pair), el("p", { class: "note" }, PARETO_NOTE)];
 }

@@ -44,7 +44,7 @@ def load(folder: Path) -> Loaded:
     problems = list(read.problems)
     plan = _json(folder / "plan.json", problems, "cells that were planned but never reached cannot be told")
     catalogue = _json(folder / "catalogue.json", problems, "titles, axes and technique cards are missing")
-    return Loaded(folder, latest(read.rows), plan, catalogue, problems)
+    return Loaded(folder, [judged(row) for row in rated(latest(read.rows))], plan, catalogue, problems)
 
 
 def priced(run: Loaded, price: float) -> Loaded:
@@ -74,6 +74,30 @@ def latest(rows: Sequence[Row]) -> list[Row]:
         last[_identity(row, number)] = number
     kept = set(last.values())
     return [row for number, row in enumerate(rows) if number in kept]
+
+
+def rated(rows: Sequence[Row]) -> list[Row]:
+    """Shares of the better of the ceilings before and after the sweep; as they were measured, of the one before."""
+    found: dict[str, dict[str, float]] = {}
+    for row in rows:
+        if row["kind"] == "ceiling" and row["name"] == "matmul":
+            found.setdefault(row["dtype"], {})[row["when"]] = float(row["value"])
+    lower = {dtype: values["before"] / max(values.values()) for dtype, values in found.items() if "before" in values}
+    return [
+        row | {"compute_share": row["compute_share"] * lower.get(row.get("axis.dtype", ""), 1.0)}
+        if row["kind"] == "cell" and "compute_share" in row else row
+        for row in rows
+    ]  # fmt: skip
+
+
+def judged(row: Row) -> Row:
+    """A row of a suite that judges for itself hands over the share of what it allows: that is no error beside it."""
+    if "error_max" not in row or row["error_max"] != row.get("error_limit_share"):
+        return row
+    return {name: value for name, value in row.items() if name not in _ERRORS and not name.startswith("error.")}
+
+
+_ERRORS = ("error_max", "error_rel")
 
 
 def _identity(row: Row, number: int) -> tuple[Any, ...]:

@@ -78,6 +78,10 @@ function stepTimes(ok) {
   return el("p", { class: "note" }, el("b", {}, "Step times, in the same rounds: "), `${said.join("; ")}.`);
 }
 
+const TRAFFIC_NOTE =
+  "What is handed over is not what travels: in a ring of n ranks each sends 2 (n − 1) / n of an all-reduce's bytes, half " +
+  "as much of any other collective's, and all of a message's. The verdict above tells what a rank sends that way. State " +
+  "is what is held between two steps: who lets gradients go after each keeps none then.";
 function rankedCase(suite, cells) {
   const figures = [
     [partsOf(cells, "measure.bytes."), "Held by the fullest rank"],
@@ -87,6 +91,7 @@ function rankedCase(suite, cells) {
     .map(([parts, caption]) => barFigure(cells, parts, caption));
   return [
     el("div", { class: "two" }, figures),
+    commParts(cells).length ? el("p", { class: "note" }, TRAFFIC_NOTE) : null,
     stepTimes(measured(cells)),
     ...(paretoPair(suite, cells) || []),
     gaps(cells, ""),

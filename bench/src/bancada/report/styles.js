@@ -137,7 +137,7 @@ const greyLast = (lit) => (a, b) => lit.has(litKey(a)) - lit.has(litKey(b)); // 
 
 function crowdLegend(cells) {
   // A chip each: pressed, it lights its contender (and others pressed) in all charts of the family.
-  const contenders = groups(cells, litKey).map(([first]) => first);
+  const contenders = groups(measured(cells), litKey).map(([first]) => first); // the others are in no chart
   if (!crowded(contenders)) return null;
   const toggle = (key) => {
     if (!STATE.lit.delete(key)) STATE.lit.add(key);

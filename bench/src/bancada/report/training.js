@@ -112,7 +112,7 @@ function curves(cells, metric, clock, small = false) {
 const anyCurve = (cells, metric) =>
   measured(cells).some((c) => alongTheWay(c, `metric.${metric.name}`, "updates").length);
 function curveFigure(cells, metric, clock) {
-  const caption = `${titleOf(metric)}, held-out, against ${clock === "seconds" ? "time" : "updates"} (${wayOf(metric)})`;
+  const caption = `${titleOf(metric)}, against ${clock === "seconds" ? "time" : "updates"} (${wayOf(metric)})`;
   const figure = el("figure", {}, el("figcaption", {}, caption));
   if (anyCurve(cells, metric))
     addChart(figure, {
@@ -226,7 +226,7 @@ function trainingCard(host, suite, cells) {
   const [one] = fullestFirst(cells);
   const [judged] = metricsOf(suite);
   if (!judged || !anyCurve(one, judged)) return;
-  const caption = `${titleOf(judged)}, held-out, against updates (${wayOf(judged)})`;
+  const caption = `${titleOf(judged)}, against updates (${wayOf(judged)})`;
   host.append(el("figcaption", {}, caption));
   addChart(host, {
     height: Math.max(210, 60 + 14 * Math.min(measured(one).length, CROWD)),

@@ -95,10 +95,11 @@ def _peer(suite: SuiteRows, ours: str, peer: str, cases: Sequence[str]) -> str:
         faster, slower = (sum(c.outcome == word for c in found) for word in ("faster", "slower"))
         who = f"{label} is faster than it in {slower}" if slower else f"it is faster than {label} in {faster}"
         return f"{who} of {mean.cases} cases"
+    over = f" (mean of {mean.cases} cases)" if mean.cases > 1 else ""
     if said == "slower":
-        return f"{label} is still {times(mean.value)} faster than it"
+        return f"{label} is still {times(mean.value)} faster than it{over}"
     place = "fastest" if regions.yardstick(suite, ours) == regions.reference(suite) else "next"
-    return f"it is {interval(mean.inverse())} faster than {label}, the {place} peer"
+    return f"it is {interval(mean.inverse())} faster than {label}, the {place} peer{over}"
 
 
 def _elsewhere(suite: SuiteRows, ours: str, against: str, xs: Sequence[Any]) -> str:

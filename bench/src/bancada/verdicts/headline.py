@@ -8,6 +8,7 @@ from typing import Any
 
 from bancada.verdicts import regions
 from bancada.verdicts.comparisons import SuiteRows, joint
+from bancada.verdicts.phrases import names
 from bancada.verdicts.regions import cases_at, lower, where
 
 MOST_RUNS, MOST_NAMES = 3, 3
@@ -73,7 +74,9 @@ def _named(suite: SuiteRows, holders: Sequence[str], xs: Sequence[Any]) -> str:
         return "it depends on the case"
     cases = cases_at(suite, xs)
     said = {joint(suite.common(a, b, cases)) for a, b in itertools.combinations(holders, 2)}
+    labels = [suite.entrants[holder].label for holder in holders]
     if len(holders) > MOST_NAMES:
-        return f"{len(holders)} are level" if said == {"tie"} else f"not decided between {len(holders)}"
+        few = names(labels, MOST_NAMES, "; ")
+        return f"{few} (level)" if said == {"tie"} else f"not decided between {few}"
     word = "" if len(holders) < 2 else " (level)" if said == {"tie"} else " (not decided)"
-    return " or ".join(suite.entrants[holder].label for holder in holders) + word
+    return " or ".join(labels) + word

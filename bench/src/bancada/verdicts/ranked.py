@@ -26,7 +26,7 @@ def ranks(suite: SuiteRows) -> Said | None:
                     if row["status"] == "incorrect"})  # fmt: skip
     sizes = sorted({int(suite.axes[case]["world_size"]) for case in cases if "world_size" in suite.axes[case]})
     twins = _twins(suite, cases)
-    least = _least(suite, cases)
+    least, kinds = _least(suite, cases)
     clauses = [_parity(suite, rows, wrong, sizes), *least[1:], _step_times(suite, twins)]
     named = f"{' and '.join(map(str, sizes))} ranks" if sizes else "the ranks"
     headline = least[0] if least else f"One result on {named}"
@@ -35,11 +35,15 @@ def ranks(suite: SuiteRows) -> Said | None:
         headline = f"Not everybody gives one process's result on {named}: {label}"
     ours = next((one for one in suite.entrants if suite.entrants[one].ours), "")
     told = tuple(text for text in clauses if text)
-    return Said(_kind(twins), headline, told, False, ours, tuple(row["row_id"] for row in rows))
+    kind = next((kind for kind in BEST_FIRST if kind in kinds), _kind(twins))
+    return Said(kind, headline, told, False, ours, tuple(row["row_id"] for row in rows))
 
 
 def _kind(twins: Sequence[Twin]) -> Kind:
-    """`win` where one of ours takes less time a step than every peer of its technique, and so on: see `Verdict`."""
+    """`win` where one of ours takes less time a step than every peer of its technique, and so on: see `Verdict`.
+
+    It counts where all keep and send the same.
+    """
     peers: dict[str, list[Outcome]] = {}
     for mine, _, mean in twins:
         peers.setdefault(mine, []).append(mean.outcome)
@@ -83,19 +87,36 @@ def link_bytes(row: Row, ranks: int) -> float:
     return sum(factor * float(row.get(f"measure.comm.{name}.bytes", 0)) for name, factor in factors.items())
 
 
-def _least(suite: SuiteRows, cases: Iterable[str]) -> list[str]:
-    """Of the case with most ranks: who keeps and who sends least, as a headline and a sentence."""
+BEST_FIRST: tuple[Kind, ...] = ("win", "tie", "peer wins")
+
+
+def _least(suite: SuiteRows, cases: Iterable[str]) -> tuple[list[str], set[Kind]]:
+    """Of the case with most ranks: who keeps and sends least, as a headline and a sentence, and whether it is ours."""
     case = max(cases, key=lambda one: (suite.axes[one].get("world_size", 0), len(suite.ok(one))))
     ranks = int(suite.axes[case].get("world_size", 0))
     if not ranks:
-        return []
+        return [], set()
     rows = {one: suite.cells[case][one] for one in suite.ok(case)}
     kept = {one: size for one, row in rows.items() if (size := model_state(row))}
     sent = {one: size for one, row in rows.items() if (size := link_bytes(row, ranks))}
     found = [_smallest(suite, kept, "model state a rank", sent), _smallest(suite, sent, "traffic a rank and step", {})]
     said = [both for both in found if both is not None]
     headline, sentence = ("; ".join(texts) for texts in zip(*said, strict=True)) if said else ("", "")
-    return [f"On {ranks} ranks: {headline}", f"On {ranks} ranks, {sentence}."] if said else []
+    kinds = {kind for values in (kept, sent) if (kind := _kind_of_least(suite, values))}
+    return [f"On {ranks} ranks: {headline}", f"On {ranks} ranks, {sentence}."] if said else [], kinds
+
+
+def _best(values: Mapping[str, float]) -> list[str]:
+    least = min(values.values())
+    return [one for one, value in values.items() if value <= (1 + SAME) * least]
+
+
+def _kind_of_least(suite: SuiteRows, values: Mapping[str, float]) -> Kind | None:
+    """Whether the least is ours alone, ours and a peer's, or a peer's; None where it is everybody's."""
+    if len(values) < 2 or len(best := _best(values)) == len(values):
+        return None
+    whose = {suite.entrants[one].ours for one in best}
+    return "tie" if len(whose) == 2 else "win" if True in whose else "peer wins"
 
 
 def _smallest(
@@ -104,8 +125,7 @@ def _smallest(
     """`least model state a rank, ZeroStage3 (3.52 MiB)`; and beside the reference, with the bytes that it sends."""
     if len(values) < 2:
         return None
-    least = min(values.values())
-    best = [one for one, value in values.items() if value <= (1 + SAME) * least]
+    least, best = min(values.values()), _best(values)
     if len(best) == len(values):
         return f"the same {what} for all ({say_bytes(least)})", f"all have the same {what}, {say_bytes(least)}"
     best.sort(key=lambda one: not suite.entrants[one].ours)
