@@ -16,11 +16,13 @@ function questionsOf(suite, cells) {
       .filter(Boolean)
       .join(", ");
   const fixed = own.filter((name) => !varying.includes(name)).map((name) => place(name, cells[0].axes[name]));
-  const found = groups(cells, (c) => [c.run, c.contender, ...varying.map((n) => c.axes[n])].join(KEY)).map((inside) => ({
-    title: title(inside[0]),
-    cells: inside,
-    byTarget: group(inside, (c) => c.axes.target),
-  }));
+  const found = groups(cells, (c) => [c.run, c.contender, ...varying.map((n) => c.axes[n])].join(KEY)).map(
+    (inside) => ({
+      title: title(inside[0]),
+      cells: inside,
+      byTarget: group(inside, (c) => c.axes.target),
+    }),
+  );
   return { found, fixed: fixed.filter(Boolean) };
 }
 
