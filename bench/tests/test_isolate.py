@@ -93,6 +93,20 @@ def test_contenders_take_turns_in_shuffled_order_each_in_a_process_of_its_own(tm
         assert case.contenders == (name,) and case.budget_s == 5.0 / 8
 
 
+def test_the_seed_shuffles_the_turns_and_the_ceilings_are_those_of_their_kind(tmp_path: Path, cpu: Device) -> None:
+    orders = []
+    for seed in (0, 1):
+        (tmp_path / str(seed)).mkdir()
+        one, job = planned_and_job(tmp_path / str(seed), cpu)
+        settings = dataclasses.replace(job.settings, seed=seed)
+        job = dataclasses.replace(job, settings=settings, matmul_ceiling={"fp32": 1e12}, copy_ceiling={"fp32": 1e6})
+        isolate.run(processes := Processes(luck), job, [one])
+        orders.append([name for name, _ in processes.runs])
+        cell = found_of(job.run_dir, "cell")[0]
+        assert cell["compute_share"] == pytest.approx(one.suite.work(one.case).flops / cell["time_s"] / 1e12)
+    assert orders[0] != orders[1]
+
+
 def test_a_verdict_is_that_of_the_blocks_medians(tmp_path: Path, cpu: Device) -> None:
     one, job = planned_and_job(tmp_path, cpu)
     isolate.run(Processes(lambda name, number: luck(name, number) * (1 + (name == "honest-b"))), job, [one])
@@ -194,9 +208,11 @@ def test_what_the_device_said_of_itself_is_that_of_all_blocks(tmp_path: Path, cp
 
 def test_what_some_blocks_alone_said_is_said_of_no_cell(tmp_path: Path, cpu: Device) -> None:
     one, job = planned_and_job(tmp_path, cpu, blocks=3)
-    facts: Callable[[int], dict[str, Any]] = lambda number: {"slowed_by": "nothing"} if number < 3 else {}  # noqa: E731
+    facts: Callable[[int], dict[str, Any]] = (  # noqa: E731
+        lambda number: {"slowed_by": "nothing", "clock_mhz": 9.0, "energy_j": 1.0} if number < 3 else {}
+    )
     isolate.run(Processes(luck, facts=facts), job, [one])
-    assert "slowed_by" not in found_of(tmp_path, "cell")[0]
+    assert not {"slowed_by", "clock_mhz", "energy_j"} & set(found_of(tmp_path, "cell")[0])
     again = tmp_path / "again"
     again.mkdir()
     one, job = planned_and_job(again, cpu, blocks=3)

@@ -123,10 +123,11 @@ def _facts(job: Job, one: Planned, blocks: Sequence[Row]) -> Row:
     dtype = ceilings.dtype_of(one.case)
     medians = np.array([row["time_s"] for row in blocks], dtype=np.float64)
     reach = [ceilings.reachable(known, dtype) for known in (job.matmul_ceiling, job.copy_ceiling)]
-    facts = {name: value for name, value in _measured(blocks[0]).items() if name not in _OF_A_BLOCK}
+    told = set(blocks[0]).intersection(*blocks).difference(_OF_A_BLOCK)
+    facts = {name: value for name, value in _measured(blocks[0]).items() if name in told}
     facts |= cells.timing(medians, int(blocks[0]["loops"]), one.suite.work(one.case), reach[0], reach[1], job.device)
     for names, joined in ((_MIDDLE, statistics.median), (_LEAST, min), (_MOST, max)):
-        facts |= {name: joined([row[name] for row in blocks]) for name in names if all(name in row for row in blocks)}
+        facts |= {name: joined([row[name] for row in blocks]) for name in names if name in told}
     if all("slowed_by" in row for row in blocks):
         slowed = [(number, row["slowed_by"]) for number, row in enumerate(blocks, 1) if row["slowed_by"] != UNSLOWED]
         facts["slowed_by"] = "; ".join(f"block {number}: {what}" for number, what in slowed) or UNSLOWED
