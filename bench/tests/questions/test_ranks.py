@@ -203,6 +203,7 @@ def test_what_holds_and_sends_the_same_is_said_to() -> None:
 def test_data_parallel_is_told_of_the_most_ranks_then_of_most_contenders() -> None:
     rows = trained(4, 0.2, True) + trained(2, 0.1, True)
     assert "4 ranks share" in answer(DATA_PARALLEL, rows).sentence
+    assert "4 ranks share" in answer(DATA_PARALLEL, trained(2, 0.1, True) + rows[:3]).sentence
     alone = trained(4, 0.2, True, {"torch-ddp": 0.3})
     for row in alone:
         row["case"] = "other"
@@ -231,6 +232,7 @@ def test_what_a_link_must_do_follows_from_bytes_and_operations() -> None:
     for row in rows[:2]:
         row["flops"] = 8e8
     assert "a batch of about 5 sequences a rank" in answer(DATA_PARALLEL, [*rows, ceiling(1e11)]).turns
+    assert found.why.endswith("to send in the same time.") and found.sentence.endswith("2 threads a rank).")
     rows[0]["measure.bytes.gradients"] = 5 * MIB
     assert "one set of gradients" not in answer(DATA_PARALLEL, rows).why
     assert answer(DATA_PARALLEL, trained(2, 0.1, False)).sentence.startswith("Torch-ddp hands over")
@@ -254,6 +256,10 @@ def test_sharded_is_told_of_who_shards_at_the_most_ranks_with_most_of_them() -> 
     first = trained(2, 0, False, {"zero-3": 0.1, "deepspeed-3": 0.2})
     assert "A step of deepspeed-3 takes 2.00x [1.96, 2.04] zero-3's time." in answer(SHARDED_LIBRARIES, first).sentence
     assert answer(SHARDED_LIBRARIES, first).open == ""
+    fsdp = trained(2, 0, False, {"zero-3": 0.1, "torch-fsdp2": 0.2})
+    assert answer(SHARDED_LIBRARIES, fsdp).sentence.endswith(
+        "A step of zero-3 takes 0.50x [0.49, 0.51] torch-fsdp2's time."
+    )
     for row in first[:1]:
         for kind in ("parameters", "gradients", "optimizer"):
             del row[f"measure.bytes.{kind}"]

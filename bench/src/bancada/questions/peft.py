@@ -170,7 +170,7 @@ def no_memory(evidence: Evidence) -> Answer | None:
     part = mine["activations"] / sum(mine.values())
     start = "It does save" if ratios[long] < HARDLY else "It saves next to nothing"
     start = "It saves nothing" if ratios[long] >= 1 else start
-    if short != long and ratios[long] > ratios[short] + 0.02:
+    if ratios[long] > ratios[short] + 0.02:
         start += ", and less the longer the text"
     memory = f"{names[1]}'s memory"
     text = f"{start}{place(suite, group[long], 'seq_len')}: " + ", ".join(
