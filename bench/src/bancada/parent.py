@@ -120,7 +120,7 @@ class Parent:
 
     def _blame(self, job: Job, planned: Sequence[Planned], end: End) -> None:
         """Writes the row of whom the end belongs to: the contender at work, or all of a case in preparation."""
-        if job.identical or end.at is None or not end.at.case:
+        if job.identical or end.at is None:
             return
         waiting = left(job, planned)
         mine = [(one, name) for one, name in waiting if (one.suite.id, one.case.id) == (end.at.suite, end.at.case)]
