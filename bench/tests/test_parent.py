@@ -225,7 +225,7 @@ def test_a_child_s_environment_fixes_threads_and_keeps_caches(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
     _, job = two_cases(tmp_path, cpu)
     found = parent.job_environment(dataclasses.replace(job, device=dataclasses.replace(cpu, threads=3)))
-    assert found["OMP_NUM_THREADS"] == found["MKL_NUM_THREADS"] == "3"
+    assert found["OMP_NUM_THREADS"] == found["MKL_NUM_THREADS"] == "3" and found["TOKENIZERS_PARALLELISM"] == "false"
     assert not {"TRITON_INTERPRET", "PYTEST_ADDOPTS"} & set(found)
     assert found["TORCHINDUCTOR_CACHE_DIR"] == str(tmp_path / "xdg" / "bancada" / "inductor")
     assert found["TRITON_CACHE_DIR"] == str(tmp_path / "xdg" / "bancada" / "triton")
