@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ import _synthetic as made
 import pytest
 
 from bancada import rows as schema
-from bancada.report import build, data, drawing, in_script
+from bancada.report import SCRIPTS, build, data, drawing, in_script
 from bancada.report.load import load
+from bancada.report.page import texts
 
 SMALL = made.Recipe(grid=made.Recipe().grid | {"dtype": ["fp32"], "causal": [True]}, suites=("attention.forward",))
 HOSTILE = "</script><script>alert('pwned')</script>\"'<img src=x onerror=alert(1)>"
@@ -64,6 +66,12 @@ def test_plotly_is_there_once(tmp_path: Path) -> None:
     assert len(re.findall(r"\* plotly\.js v\d", text)) == 1
     assert text.count("<script") - text.count("<script\\") < 10
     assert len(text) < 5.6e6
+
+
+def test_no_two_scripts_of_the_page_give_one_name_to_two_things() -> None:
+    """They share one scope, in which a second function of a name takes the place of the first without a word."""
+    names = re.findall(r"^(?:async )?(?:function|const|let|class) (\w+)", texts(SCRIPTS), re.MULTILINE)
+    assert len(names) > 100 and [name for name, times in Counter(names).items() if times > 1] == []
 
 
 def test_only_the_kinds_of_charts_that_are_drawn_are_set_up() -> None:

@@ -100,7 +100,7 @@ function configurationTable(suite, cells) {
 
 const overLimit = (c) => c.status === "unsupported" && "measure.compile_s" in c; // compiled, and does not fit
 
-function gaps(title, cells) {
+function notTried(title, cells) {
   // A paragraph of configurations each with its reason; none where there are none.
   if (!cells.length) return [];
   const parts = cells.map((c, i) => [
@@ -137,8 +137,8 @@ function compiledSection(suite, cells) {
       el("h4", {}, `Configurations: ${name(some)}`),
       el("p", { class: "note" }, note),
       ...(inOrderOfTrial(some).length ? [configurationTable(suite, some)] : []),
-      ...gaps("Ruled out", lost(true)),
-      ...gaps("Not compiled", lost(false)),
+      ...notTried("Ruled out", lost(true)),
+      ...notTried("Not compiled", lost(false)),
     );
   };
   const jump = (some) => {
