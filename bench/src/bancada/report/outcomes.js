@@ -102,7 +102,7 @@ function usualViews(suite, keys) {
       ["time", one],
     ];
   const judged = metricsOf(suite).find((m) => m.drawn !== false && !inBytes(m));
-  const memory = first("memory", "m.bytes", "first", "time");
+  const memory = first("memory", "m.bytes", "kept.optimizer", "first", "time");
   if (suite.kind === "training") {
     const y = first(`final.${judged?.name}`, "memory", "time");
     return [
