@@ -21,7 +21,7 @@ STAMP: dict[str, str | int] = {"run": "test", "driver": "", "commit": "0", "vers
 
 def job(folder: Path, modules: Sequence[str]) -> Job:
     settings = Settings(
-        rounds=6, most_rounds=6, budget_s=2.0, sample_s=0.002, call_limit_s=60.0, compile_limit_s=120.0,
+        rounds=6, most_rounds=6, budget_s=60.0, sample_s=0.002, call_limit_s=60.0, compile_limit_s=120.0,
         oracle_limit_s=60.0, update_limit_s=LIMIT_S,
     )  # fmt: skip
     device = Device("cpu", "test CPU", 8 * 2**30, threads=2)
@@ -30,7 +30,7 @@ def job(folder: Path, modules: Sequence[str]) -> Job:
 
 def planned(modules: Sequence[str], **axes: int) -> list[Planned]:
     suites = [suite for suite in discover(points=[], extra=modules).values() if isinstance(suite, RanksSuite)]
-    return [Planned(one, one.case(**axes), tuple(c.id for c in one.contenders), 2.0) for one in suites]
+    return [Planned(one, one.case(**axes), tuple(c.id for c in one.contenders), 60.0) for one in suites]
 
 
 def run(folder: Path, modules: Sequence[str], **axes: int) -> Pools:
