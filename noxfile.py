@@ -35,7 +35,7 @@ PROJECTS = ("bench", *(f"packages/{name}" for name in PACKAGES))
 CONSTRAINTS = ROOT / "constraints.txt"
 TYPECHECK = ("mypy", "pandas-stubs", "types-psutil", "jaxtyping", "beartype", "nox")
 LONGEST_TEST_S = 300
-WITH_PACKAGES = ("tests/test_report_browser.py", "tests/test_report_choices.py")
+WITH_PACKAGES = tuple(f"tests/test_report_{name}.py" for name in ("browser", "choices", "figures"))
 HALVES = (
     (*(f"packages/{name}/tests" for name in PACKAGES), *WITH_PACKAGES),
     ("bench/tests", "tests", *(f"--ignore={path}" for path in WITH_PACKAGES)),

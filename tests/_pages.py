@@ -8,6 +8,8 @@ from typing import Any
 
 import _synthetic as made
 
+from bancada import rows as schema
+
 HOSTILE = "<b>x</b><script>window.pwned=1</script><img src=x onerror=window.pwned=1>\"'&lt;b&gt;"
 GRID = made.Recipe().grid
 ONE = GRID | {"dtype": ["fp32"], "causal": [True]}
@@ -108,3 +110,11 @@ class Seen:
         outside = [url for url in self.asked if not url.startswith(("file:", "data:", "blob:"))]
         self.context.close()
         assert self.said == [] and outside == []
+
+
+def rows_of(page: Path) -> list[dict[str, Any]]:
+    return schema.read(page.parent / "rows.jsonl").rows
+
+
+def cells_of(page: Path) -> list[dict[str, Any]]:
+    return [row for row in rows_of(page) if row["kind"] == "cell" and row["status"] == "ok"]

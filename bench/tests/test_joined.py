@@ -12,7 +12,7 @@ from test_report import cells_of, payload_of
 
 from bancada import rows
 from bancada.report import build, joined
-from bancada.report.data import cautions
+from bancada.report.data import cautions, unmeasured
 from bancada.report.joined import by_machine
 from bancada.report.load import Loaded, load
 from bancada.verdicts import verdicts
@@ -93,10 +93,10 @@ def test_the_joined_plan_and_catalogue_hold_everybody(tmp_path: Path) -> None:
 
 def test_what_another_run_of_the_machine_has_measured_is_not_missing(tmp_path: Path) -> None:
     stopped = run(tmp_path, "old", 1, replace(ONE, drop=1, end=False))
-    assert any("no row" in said for said in cautions(stopped, by_machine([stopped])))
+    assert any("no row" in said for said in cautions(stopped, unmeasured(by_machine([stopped]))))
     whole, elsewhere = run(tmp_path, "new", 2), run(tmp_path, "gpu", 3, replace(ONE, device_name="NVIDIA H200"))
-    assert not any("no row" in said for said in cautions(stopped, by_machine([stopped, whole])))
-    assert any("no row" in said for said in cautions(stopped, by_machine([stopped, elsewhere])))
+    assert not any("no row" in said for said in cautions(stopped, unmeasured(by_machine([stopped, whole]))))
+    assert any("no row" in said for said in cautions(stopped, unmeasured(by_machine([stopped, elsewhere]))))
 
 
 def test_two_machines_whose_runs_share_a_name_stay_apart(tmp_path: Path) -> None:

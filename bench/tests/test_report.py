@@ -195,7 +195,7 @@ def test_the_head_counts_what_there_is(tmp_path: Path) -> None:
 
 def test_a_calm_run_gives_no_reason_for_care(tmp_path: Path) -> None:
     run = load(write(tmp_path / "run"))
-    assert data.cautions(run, [run]) == []
+    assert data.cautions(run, data.unmeasured([run])) == []
 
 
 def test_drift_false_verdicts_and_missing_rows_are_told_beside_the_verdicts(tmp_path: Path) -> None:
@@ -211,7 +211,7 @@ def test_drift_false_verdicts_and_missing_rows_are_told_beside_the_verdicts(tmp_
     schema.append(run / "rows.jsonl", rows)
     with (run / "rows.jsonl").open("a") as lines:
         lines.write("{\n")
-    assert data.cautions(load(run), [load(run)]) == [
+    assert data.cautions(load(run), data.unmeasured([load(run)])) == [
         "what this machine reaches drifted by -51% between the sweep's start and its end",
         "9% of the verdicts between identical contenders were false",
         "6 planned cells have no row",

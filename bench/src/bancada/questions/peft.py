@@ -92,9 +92,11 @@ def no_faster(evidence: Evidence) -> Answer | None:
 def _in_a_model(evidence: Evidence) -> tuple[str, Comparison | None, tuple[str, ...]]:
     """What an update of a whole model takes, its comparison, and its rows; nothing where none was trained."""
     suite = evidence.suite(QUALITY)
-    full = regions.reference(suite) if suite else ""
-    for case in sorted(suite.cells, key=lambda one: -len(suite.ok(one))) if suite else ():
-        if suite is not None and (found := suite.compare(case, LORA, full)) is not None:
+    if suite is None:
+        return "", None, ()
+    full = regions.reference(suite)
+    for case in sorted(suite.cells, key=lambda one: -len(suite.ok(one))):
+        if (found := suite.compare(case, LORA, full)) is not None:
             return f"; in a whole model ({case}) it takes {ratio(found)}", found, row_ids(suite, [case], [LORA, full])
     return "", None, ()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -95,6 +95,7 @@ def render(
     catalogue = merged_catalogue(shown)
     verdicts = data.all_verdicts(shown, catalogue)
     asked = answers.answered(shown, catalogue)
+    nowhere = data.unmeasured(shown)
     return str(
         template.render(
             style=texts(STYLES),
@@ -106,7 +107,7 @@ def render(
             figures=data.figures(shown, verdicts),
             verdicts=verdicts,
             asked=asked,
-            runs=[_in_words(run, path, shown) for run in runs],
+            runs=[_in_words(run, path, nowhere) for run in runs],
         )
     )
 
@@ -125,7 +126,7 @@ def _plotly() -> Any:
     return plotly.offline
 
 
-def _in_words(run: Loaded, path: Path, shown: Sequence[Loaded]) -> dict[str, str]:
+def _in_words(run: Loaded, path: Path, nowhere: Collection[tuple[str, ...]]) -> dict[str, str]:
     """A run in words: its machine, when, which commit, how long, and what to be careful about."""
     head = run.head
     parts = [str(head.get("device_name") or "unknown device")]
@@ -147,7 +148,7 @@ def _in_words(run: Loaded, path: Path, shown: Sequence[Loaded]) -> dict[str, str
         "took": f"took {_duration(float(end['wall_s']))}" if end else "not finished",
         "sweep": str(head.get("sweep") or run.plan.get("sweep") or "unnamed"),
         "rows": Path(rows).as_posix(),
-        "cautions": "; ".join(data.cautions(run, shown)),
+        "cautions": "; ".join(data.cautions(run, nowhere)),
     }
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from bancada.compiled import ranking
 from bancada.report.columns import rounded, table
-from bancada.report.load import Loaded, merged_catalogue
+from bancada.report.load import Loaded, ceilings, merged_catalogue
 from bancada.report.recorded import published_figures, recorded_cells
 from bancada.rows import Row, cell_key
 from bancada.runs import baselines, published
@@ -176,25 +176,23 @@ def unmeasured(runs: Iterable[Loaded]) -> set[tuple[str, ...]]:
     return {(run.head.get("device_name", ""), *cell_key(cell)) for run, cell in cells if cell["status"] == NOT_MEASURED}
 
 
-def cautions(run: Loaded, shown: Sequence[Loaded]) -> list[str]:
+def cautions(run: Loaded, nowhere: Collection[tuple[str, ...]]) -> list[str]:
     """What should make a reader of this run's verdicts careful, in words.
 
-    `shown` are the runs as the page joins them: what another run of the same machine has measured is not missing.
+    `nowhere` is `unmeasured` of the runs as the page joins them: what another of the same machine has is not missing.
     """
     found = []
-    ceilings = {(r["name"], r["dtype"], r["when"]): r["value"] for r in run.rows if r["kind"] == "ceiling"}
     drifts = [
-        value / before - 1
-        for (name, dtype, when), value in ceilings.items()
-        if when == "after" and (before := ceilings.get((name, dtype, "before")))
-    ]
+        one["after"] / before - 1
+        for one in ceilings(run.rows).values() if "after" in one and (before := one.get("before"))
+    ]  # fmt: skip
     if (drift := max(drifts, key=abs, default=0.0)) and abs(drift) > MOST_DRIFT:
         found.append(f"what this machine reaches drifted by {drift:+.0%} between the sweep's start and its end")
     races = [row for row in run.rows if row["kind"] == "aa"]
     wrong, raced = sum(row["false_verdicts"] for row in races), sum(row["comparisons"] for row in races)
     if raced and wrong / raced > MOST_FALSE:
         found.append(f"{wrong / raced:.0%} of the verdicts between identical contenders were false")
-    if missing := len(unmeasured([run]) & unmeasured(shown)):
+    if missing := len(unmeasured([run]).intersection(nowhere)):
         found.append(f"{missing:,} planned {'cell has' if missing == 1 else 'cells have'} no row")
     if above := len(_impossible(run)):
         found.append(f"{above} figure{'s' if above > 1 else ''} above what this machine was measured to reach")

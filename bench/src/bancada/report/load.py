@@ -76,13 +76,21 @@ def latest(rows: Sequence[Row]) -> list[Row]:
     return [row for number, row in enumerate(rows) if number in kept]
 
 
+def ceilings(rows: Sequence[Row]) -> dict[tuple[str, str], dict[str, float]]:
+    """What was measured to be reached, by (name, dtype), `before` and `after` the sweep."""
+    found: dict[tuple[str, str], dict[str, float]] = {}
+    for row in rows:
+        if row["kind"] == "ceiling":
+            found.setdefault((row["name"], row["dtype"]), {})[row["when"]] = float(row["value"])
+    return found
+
+
 def rated(rows: Sequence[Row]) -> list[Row]:
     """Shares of the better of the ceilings before and after the sweep; as they were measured, of the one before."""
-    found: dict[str, dict[str, float]] = {}
-    for row in rows:
-        if row["kind"] == "ceiling" and row["name"] == "matmul":
-            found.setdefault(row["dtype"], {})[row["when"]] = float(row["value"])
-    lower = {dtype: values["before"] / max(values.values()) for dtype, values in found.items() if "before" in values}
+    lower = {
+        dtype: values["before"] / max(values.values())
+        for (name, dtype), values in ceilings(rows).items() if name == "matmul" and "before" in values
+    }  # fmt: skip
     return [
         row | {"compute_share": row["compute_share"] * lower.get(row.get("axis.dtype", ""), 1.0)}
         if row["kind"] == "cell" and "compute_share" in row else row
@@ -94,10 +102,8 @@ def judged(row: Row) -> Row:
     """A row of a suite that judges for itself hands over the share of what it allows: that is no error beside it."""
     if "error_max" not in row or row["error_max"] != row.get("error_limit_share"):
         return row
-    return {name: value for name, value in row.items() if name not in _ERRORS and not name.startswith("error.")}
-
-
-_ERRORS = ("error_max", "error_rel")
+    errors = ("error_max", "error_rel", *(name for name in row if name.startswith("error.")))
+    return {name: value for name, value in row.items() if name not in errors}
 
 
 def _identity(row: Row, number: int) -> tuple[Any, ...]:

@@ -21,7 +21,20 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bancada.ceilings import TORCH_DTYPES
-from bancada.suite import Axis, Case, Contender, Device, KernelSuite, Metric, Origin, Run, Scalar, Tensors, Work
+from bancada.suite import (
+    Axis,
+    Case,
+    Contender,
+    Device,
+    KernelSuite,
+    Metric,
+    Origin,
+    Run,
+    Scalar,
+    Tensors,
+    Work,
+    runs_anywhere,
+)
 from bancada_compression._suites.catalogue import TECHNIQUES
 from bancada_compression._suites.problem import EPSILONS
 
@@ -179,10 +192,6 @@ def _semi_structured(case: Case, given: Tensors) -> Block:
     return lambda x: F.linear(F.gelu(F.linear(x, up)), down), tuple(parts)
 
 
-def _anywhere(case: Case, device: Device) -> str | None:
-    return None
-
-
 def _fp32_only(case: Case, device: Device) -> str | None:
     return None if case.word("dtype") == "fp32" else "torch multiplies CSR in float32 and float64"
 
@@ -206,7 +215,7 @@ class Form:
     label: str
     block: Callable[[Case, Tensors], Block]
     patterns: tuple[str, ...] = PATTERNS
-    limits: Callable[[Case, Device], str | None] = _anywhere
+    limits: Callable[[Case, Device], str | None] = runs_anywhere
     technique: str = "magnitude"
 
     def supports(self, case: Case, device: Device) -> str | None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import importlib
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,18 +50,20 @@ class Way:
 
     def step(self) -> Contender:
         """This way in `optimizers.step`."""
-        found = self._contender(_StepOf(self.make), functools.partial(_supports, self.rules, self.limits))
-        return dataclasses.replace(found, only={"rule": self.rules})
+        supports = functools.partial(_supports, self.rules, self.limits)
+        return self._contender(_StepOf(self.make), supports, {"rule": self.rules})
 
     def state(self) -> Contender:
         """This way in `optimizers.state`."""
-        return self._contender(functools.partial(_state, self.make, self.rules[0]), self.limits)
+        return self._contender(functools.partial(_state, self.make, self.rules[0]), self.limits, {})
 
-    def _contender(self, build: Callable[[Case, Tensors], Run], supports: Supports) -> Contender:
+    def _contender(
+        self, build: Callable[[Case, Tensors], Run], supports: Supports, only: Mapping[str, tuple[str, ...]]
+    ) -> Contender:
         return Contender(
             id=self.id, technique=self.rules[0], origin=self.origin, build=build, requires=self.requires,
             supports=supports, label=self.label, reference=self.reference, precision=self.precision,
-            backend=self.backend, compiles=self.compiles,
+            backend=self.backend, compiles=self.compiles, only=only,
         )  # fmt: skip
 
 
